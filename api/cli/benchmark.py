@@ -161,7 +161,7 @@ def show(
         views = house.views(read_position(house.store, as_of))
         row = benchmark_row(views, find_benchmark(views, benchmark))
     if as_json:
-        emit_json(msgspec.to_builtins(row))
+        emit_json(row)
         return
     say(f"{row.benchmark} on {row.environment}, {row.repeats} repeats, digest {row.digest}")
     say(_standing_in_words(row))

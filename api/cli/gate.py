@@ -162,7 +162,7 @@ def ledger_(
         views = house.views(read_position(house.store, as_of))
         found = list_ledgers(views) if benchmark is None else (show_ledger(views, benchmark).ledger,)
     if as_json:
-        emit_json(msgspec.to_builtins(found))
+        emit_json(found)
         return
     for each in found:
         _show_ledger(each)
@@ -247,7 +247,7 @@ def _show_ledger(shown: Ledger) -> None:
 def _show(state: VerdictState, *, as_json: bool) -> None:
     verdict = state.verdict_reached()
     if as_json:
-        emit_json(msgspec.to_builtins(verdict_row(state)))
+        emit_json(verdict_row(state))
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
     else:

@@ -40,7 +40,7 @@ def group_of(kind: PieceKind) -> typer.Typer:
         found = piece_record(kind, piece, as_of)
         helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
         if as_json:
-            emit_json({**plain_report(found.report), **msgspec.to_builtins(helps), **plain_trials(found)})
+            emit_json({**plain_report(found.report), **helps, "history": found.history, "trials": found.trials})
         else:
             print_record(found, {key: describe_uplift(each) for key, each in helps.items()})
 
@@ -67,11 +67,6 @@ def plain_report(report: PieceReport) -> dict[str, Any]:
     """A report as one flat object."""
     parts = (report.state, report.standing, report.content)
     return {key: value for part in parts if part is not None for key, value in msgspec.to_builtins(part).items()}
-
-
-def plain_trials(found: PieceRecord) -> dict[str, Any]:
-    """The history and the trials of a piece."""
-    return {"history": msgspec.to_builtins(found.history), "trials": msgspec.to_builtins(found.trials)}
 
 
 def print_record(found: PieceRecord, more: dict[str, str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .output import AsJson, AsOf, emit_json, print_rows
-from .pieces import Status, piece_record, piece_rows, plain_report, plain_trials, print_record
+from .pieces import Status, piece_record, piece_rows, plain_report, print_record
 
 LISTED = ("rewrite", "status", "wins", "losses", "trials", "U", "V", "controls_passed", "next_look", "step", "does")
 
@@ -28,6 +28,6 @@ def show(
     """Show one rewrite: why it has its status, how the status changed, and every trial of it."""
     found = piece_record("rewrite", rewrite, as_of)
     if as_json:
-        emit_json({**plain_report(found.report), **plain_trials(found)})
+        emit_json({**plain_report(found.report), "history": found.history, "trials": found.trials})
     else:
         print_record(found, {})

@@ -53,7 +53,7 @@ class SubstrateAnswer(msgspec.Struct, frozen=True):
 
 
 def list_clusters(views: Views, after: str | None = None, limit: int | None = None) -> SubstratePage:
-    """The clusters whose names come after one, at most `limit`; both default to all. Names are ordered by bytes."""
+    """A page of the clusters; without a limit, all of them."""
     page, following = page_after(views.find(SUBSTRATES), after, limit)
     return SubstratePage(clusters=tuple(_cluster(state) for state in page), next=following)
 

@@ -25,6 +25,10 @@ NEEDS = {
     "/v1/diff": {"from": "1"},
     "/v1/taint": {"run": RUN},
     "/v1/runs/{run_id}": {"run_id": RUN},
+    "/v1/rewrites/{rewrite_id}": {"rewrite_id": "rw-445bcc60e953"},
+    "/v1/verdicts/{evaluation}": {"evaluation": "eval-1"},
+    "/v1/benchmarks/{benchmark}/ledger": {"benchmark": "marketplace-1"},
+    "/v1/datasets/{digest}": {"digest": "c26c1acd3092144eac69da41b54adeef554250ecaeda53393bcf4fda32f46dd0"},
 }
 """What a read cannot do without, by path."""
 
@@ -64,6 +68,29 @@ def test_a_command_prints_what_rest_answers(
     words: tuple[str, ...], path: str, key: str, client: TestClient, flywheel: Any
 ) -> None:
     assert flywheel(*words) == client.get(path).json()[key]
+
+
+MARKED = [
+    ("rewrites", "rewrites"),
+    ("gate", "verdicts"),
+    ("benchmark", "benchmarks"),
+    ("dataset", "datasets"),
+]
+"""The commands whose list marks each row with more than REST answers, and the path and key of the answer."""
+
+
+@pytest.mark.parametrize(("group", "path"), MARKED)
+def test_a_command_lists_the_rows_that_rest_answers_with_marks_of_its_own(
+    group: str, path: str, client: TestClient, flywheel: Any
+) -> None:
+    rows = client.get(f"/v1/{path}").json()[path]
+    printed = flywheel(group, "list")
+    assert [{name: row[name] for name in own} for row, own in zip(printed, rows, strict=True)] == rows
+
+
+def test_a_ledger_is_the_same_on_the_command_line_and_over_rest(client: TestClient, flywheel: Any) -> None:
+    answer = client.get("/v1/benchmarks/marketplace-1/ledger").json()
+    assert flywheel("gate", "ledger") == [answer["ledger"]]
 
 
 def test_a_run_is_the_same_in_a_list_by_itself_and_on_the_command_line(client: TestClient, flywheel: Any) -> None:

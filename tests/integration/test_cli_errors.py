@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, text
 
 from api.cli.main import run_command
@@ -239,3 +241,24 @@ def change(database: Database, statement: str) -> None:
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("words", "path"),
+    [
+        (("rewrites", "show", "x"), "rewrites/x"),
+        (("recipes", "show", "x"), "recipes/x"),
+        (("substrates", "show", "x"), "substrates/x"),
+        (("gate", "explain", "x"), "verdicts/x"),
+        (("gate", "ledger", "--benchmark", "x"), "benchmarks/x/ledger"),
+        (("dataset", "show", "a" * 64), f"datasets/{'a' * 64}"),
+        (("checkpoint", "show", "a" * 64), f"checkpoints/{'a' * 64}"),
+    ],
+)
+def test_what_is_not_there_is_told_alike_with_one_way_out_for_both(
+    words: tuple[str, ...], path: str, client: TestClient, flywheel: Flywheel
+) -> None:
+    message = client.get(f"/v1/{path}").json()["error"]["message"]
+    code, _, err = flywheel(*words)
+    assert (code, err.removeprefix("flywheel: ").strip()) == (1, message)
+    assert re.search(r"`flywheel \w+ list` or GET /v1/\w+", message)
