@@ -135,7 +135,7 @@ def test_damaged_and_missing_blobs_are_listed_with_what_names_them(
     code, out, _ = flywheel("blobs", "verify")
     assert code == 1
     assert victim in out
-    assert "named by StepTaken" in out
+    assert "referred to by StepTaken" in out
 
 
 def test_a_conversation_without_its_beginning_is_missing_a_blob(engine: Engine, blobs: Inventory) -> None:

@@ -410,7 +410,7 @@ def test_a_checkpoint_that_training_again_does_not_give_is_different_and_says_in
         ("grpo", ("--base", "0" * 64), 1, "No checkpoint"),
         ("grpo", ("--from", "0" * 64), 1, "No checkpoint"),
         ("grpo", ("--learning-rate", "fast"), 1, "wrong at learning_rate"),
-        ("sft", (), 1, "grpo: sft trains on sft"),
+        ("sft", (), 1, "has the kind grpo"),
         ("grpo", ("--config", "/dev/null"), 1, "not a JSON object"),
         ("ppo", (), 64, "ppo"),
     ],
