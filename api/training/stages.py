@@ -1,7 +1,6 @@
 """Training stages: build rows from the log, train in a process, record the checkpoint in the log.
 
-A stage is identified by its inputs. A stage that produced a checkpoint is never trained again. A stage that was killed
-starts over from the beginning and gives the same checkpoint.
+A stage is identified by its inputs and produces one checkpoint. A killed stage starts over and gives the same one.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ from .weights import folder_of
 
 MOST_RECORDED: Final = 50
 """Maximum number of steps of a stage that are recorded, including the last one."""
-
 ACTOR: Final = "trainer"
 _SOURCE: Final = "warmup.json"
 _LONGEST: Final = 2000
