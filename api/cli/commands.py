@@ -33,7 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "doctor:doctor",
         "Check the installation, the database and the log.",
     ),
-    "erase": ("erase:erase", "Destroy the encryption key and the bytes of a subject."),
+    "erase": ("erase:erase", "Destroy the key and the bytes of a subject, and record that it was done."),
     "train": ("train:train", "Train a model on a dataset and save the checkpoint."),
     "db": ("db:app", "The database: up, down, status, migrate."),
     "log": ("log:app", "The log: head, tail, verify, sign, archive, export, import."),

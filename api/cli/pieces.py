@@ -11,8 +11,8 @@ from eventlog.events import PieceKind
 from projections.memories import LOOSE
 
 from ..positions import moment_of, read_position
+from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
 from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
-from ..queries.standing import StatusRow, TrialRow, Uplift, uplift
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 Status = Annotated[
@@ -65,7 +65,7 @@ def piece_record(kind: PieceKind, piece: str, as_of: str | None) -> PieceRecord:
 
 def plain_report(report: PieceReport) -> dict[str, Any]:
     """A report as one flat object."""
-    parts = (report.state, report.standing, report.content)
+    parts = (report.state, report.summary, report.content)
     return {key: value for part in parts if part is not None for key, value in msgspec.to_builtins(part).items()}
 
 

@@ -56,9 +56,9 @@ class RoundsReporter(TerminalReporter):
         self._refresh()
         yield lambda **_: self._progress.advance(task)
 
-    def watch(self, rounds: tuple[FastRound, ...], standing: SiteStatus) -> None:
+    def watch(self, rounds: tuple[FastRound, ...], status: SiteStatus) -> None:
         """See Controller.watch."""
-        self._table = table_of(rounds, standing)
+        self._table = table_of(rounds, status)
         self._refresh()
 
     def _view(self) -> Group:

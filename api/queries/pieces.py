@@ -22,7 +22,7 @@ from projections.taint import withdrawals
 from ..errors import Unknown
 from .changes import describe_change
 from .history import Since, history_of
-from .standing import Standing, StatusRow, TrialRow, standing_of, status_rows, trials_of
+from .piece_reports import PieceSummary, StatusRow, TrialRow, status_rows, summarize_piece, trials_of
 
 AnyState = RewriteState | PieceState
 S = TypeVar("S", bound=AnyState)
@@ -52,7 +52,7 @@ class PieceReport(msgspec.Struct, frozen=True):
     """A piece, how it stands, and its content; a rewrite has none beside its state."""
 
     state: AnyState
-    standing: Standing
+    summary: PieceSummary
     content: PieceContent | None
 
 
@@ -160,7 +160,7 @@ def report_pieces(
 ) -> tuple[PieceReport, ...]:
     """The pieces of a kind that have a status at `now` (None: any), in order of id."""
     found = (_report(blobs, state, now) for state in find_pieces(views, kind).pieces)
-    return tuple(report for report in found if status in {None, report.standing.status})
+    return tuple(report for report in found if status in {None, report.summary.status})
 
 
 def record_piece(
@@ -174,7 +174,7 @@ def record_piece(
 
 def _report(blobs: BlobStore, state: AnyState, now: datetime) -> PieceReport:
     content = _read_content(blobs, state) if isinstance(state, PieceState) else None
-    return PieceReport(state, standing_of(state, now), content)
+    return PieceReport(state, summarize_piece(state, now), content)
 
 
 def _read_content(blobs: BlobStore, state: PieceState) -> PieceContent:

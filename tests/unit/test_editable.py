@@ -14,7 +14,7 @@ from agents.learning.memory_file import (
 )
 from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
-from api.queries.standing import TrialRow, Uplift, Way, uplift
+from api.queries.piece_reports import TrialRow, Uplift, Way, uplift
 from eventlog.events import (
     ExemplarCaptured,
     FollowLink,

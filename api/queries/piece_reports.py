@@ -26,7 +26,7 @@ _SAMPLES, _SEED = 10_000, 20_260_101
 Way = Literal["treated", "withheld"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class PieceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """How a piece stands at a given time: status, the evidence that decides next, worth, and what it does.
 
     `worth` (in millionths) falls with losses, with runs that passed without the piece, and with idle days. `next_look`
@@ -78,11 +78,11 @@ class Uplift(msgspec.Struct, frozen=True):
     high: int
 
 
-def standing_of(state: Candidacy, now: datetime) -> Standing:
+def summarize_piece(state: Candidacy, now: datetime) -> PieceSummary:
     """How a piece stands at `now`."""
     evidence = _present(state)
     step, does = _describe_piece(state)
-    return Standing(
+    return PieceSummary(
         status=piece_status(state, now),
         trials=evidence.k,
         u=evidence.u,
