@@ -19,7 +19,6 @@ from agents.envs.sites.conditions import Conditions, read_conditions
 from projections.environments import EnvironmentState
 
 from ..environments.connect import Where
-from ..positions import read_position
 from ..queries.environments import list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
 from .probe import probe, reset
@@ -48,7 +47,7 @@ def list_(
     else:
         tasks_of = _bundled_tasks()
     with open_project() as house:
-        found = list_environments(house.views(read_position(house.store, as_of))).environments
+        found = list_environments(house.views_at(as_of)).environments
     states = {state.environment: state for state in found}
     rows = [row for name, tasks in tasks_of.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:

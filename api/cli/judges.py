@@ -12,7 +12,6 @@ from projections.judges import JUDGES, Calibration, calibrations
 
 from ..history.grade import JudgeResult, grade_runs
 from ..history.regrade import ended_runs_of
-from ..positions import read_position
 from ..sweeps.models import judge_from
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
@@ -83,6 +82,6 @@ def _rates(row: Calibration) -> dict[str, Any]:
 def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List judge models with their agreement with the oracle: accuracy, false passes and false fails."""
     with open_project() as house:
-        found = calibrations(house.views(read_position(house.store, as_of)).find(JUDGES).values())
+        found = calibrations(house.views_at(as_of).find(JUDGES).values())
     rows = [_rates(row) for row in found]
     print_rows(rows, RATES, as_json=as_json, empty="no judge has graded a run; use `flywheel runs grade --judge`")

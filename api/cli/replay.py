@@ -20,7 +20,6 @@ from projections.frames.framing import compare_frames
 from projections.frames.outcomes import FRAMES
 
 from ..house import House
-from ..positions import read_position
 from ..settings import keep_ray_quiet
 from .output import ERR, AsJson, bar, emit_json, gauge, open_project, say, table
 
@@ -62,7 +61,7 @@ def replay(
     with open_project() as house:
         parked = _rebuilt(house, folds) if rebuild and folds else []
         removed = pruned_builds(house.engine, ALL) if prune else ()
-        views = house.views(read_position(house.store, to))
+        views = house.views_at(to)
         found = _compare(house, views, folds, frames, over)
     if as_json:
         emit_json([_plain(row) for row in found])

@@ -17,7 +17,6 @@ from ..history.whatif.compose import if_reward, if_rule
 from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
 from ..history.whatif.report import RewardWouldBe, RewriteWouldBe, VerdictWouldBe, WhatIf
 from ..house import House
-from ..positions import read_position
 from .output import AsJson, emit_json, open_project, say, spinner
 
 MOST_NAMED = 5
@@ -50,7 +49,7 @@ def what_if(
     asked_rule = None if rule is None else read_rule(rule)
     asked_reward = None if reward is None else read_reward(reward)
     with open_project() as house:
-        upto = house.views(read_position(house.store, to)).upto
+        upto = house.views_at(to).upto
         if print_rule or print_reward:
             _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
             return
