@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 from fastapi import Header, Response
@@ -15,10 +15,20 @@ from projections.taint import erasures
 from ..house import House
 from .errors import NotAcceptable
 from .negotiation import preferred_type
+from .problems import problem_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
 OFFERED = (ARROW, NDJSON)
+
+ERASED = problem_of("The rows need bytes whose subject was erased.")
+ROWS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
+    304: {"description": "They are the ones of If-None-Match."},
+    406: problem_of("Neither Arrow nor NDJSON is accepted."),
+    410: ERASED,
+}
+"""What a route that sends rows can answer, beside a missing name."""
 
 _CHUNK = 1 << 20
 
