@@ -20,7 +20,7 @@ from ..environments.connect import Where
 from ..errors import Unknown
 from ..sweeps.executors import Way
 from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
-from ..sweeps.progress import sweep_progress
+from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
@@ -165,8 +165,7 @@ def status(
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
-    if name is not None and not found:
-        raise Unknown(what="sweep", actual=name, way_out="`flywheel rollout status` names them.")
+    _refuse_unknown(name, found)
     if name is None:
         rows = [row(each) for each in found[-limit:]]
         columns = (
@@ -188,8 +187,8 @@ def status(
         show(found[0], groups)
 
 
-def _refuse_unknown(sweep: str | None, before: Iterable[SweepPlanned]) -> None:
-    if sweep is not None and sweep not in {event.sweep for event in before}:
+def _refuse_unknown(sweep: str | None, known: Iterable[SweepPlanned | SweepProgress]) -> None:
+    if sweep is not None and sweep not in {each.sweep for each in known}:
         raise Unknown(what="sweep", actual=sweep, way_out="`flywheel rollout status` names them.")
 
 

@@ -14,8 +14,9 @@ from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS
 
-from ..errors import Unknown
-from .facts import require
+from .facts import find_state, require
+
+WAY_OUT = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
 
 
 class BenchmarkList(msgspec.Struct, frozen=True):
@@ -41,16 +42,7 @@ def list_benchmarks(views: Views) -> BenchmarkList:
 
 def find_benchmark(views: Views, name: str) -> BenchmarkState:
     """A benchmark by its name. Raises Unknown."""
-    state = views.get(BENCHMARKS, name)
-    if state is None:
-        raise no_benchmark(name)
-    return state
-
-
-def no_benchmark(name: str) -> Unknown:
-    """What is raised if there is no benchmark of this name."""
-    way_out = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
-    return Unknown(what="benchmark", actual=name, way_out=way_out)
+    return find_state(views, BENCHMARKS, name, what="benchmark", way_out=WAY_OUT)
 
 
 def benchmark_row(views: Views, state: BenchmarkState) -> BenchmarkRow:
