@@ -147,12 +147,7 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
             found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
-    emit_json(told) if as_json else say(_describe_outcome(outcome, found.actual, found.differing))
+    differing = f"; these differ: {', '.join(found.differing)}" if found.differing else ""
+    emit_json(told) if as_json else say(f"{outcome}: training again gives {found.actual}{differing}")
     if not found.is_equal:
         raise typer.Exit(1)
-
-
-def _describe_outcome(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
-    return f"{outcome}: training again gives {actual}" + (
-        f"; these differ: {', '.join(differing)}" if differing else ""
-    )

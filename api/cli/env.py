@@ -13,7 +13,7 @@ from agents.envs.contract import TaskText
 from agents.envs.miniwob.served import is_installed
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.probing.probes import tasks_digest
-from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.provider import known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
 from projections.environments import EnvironmentState
@@ -89,10 +89,6 @@ def _rows_of_foreign(state: EnvironmentState) -> Iterator[dict[str, Any]]:
 app.command("observe")(observe_command)
 
 
-def _client(site: Site) -> EnvClient:
-    return EnvClient(site.admin_url, site.admin_token)
-
-
 def _conditions(latency_ms: str | None, failure_rate: float) -> Conditions:
     try:
         return read_conditions(latency_ms, failure_rate)
@@ -119,7 +115,7 @@ def serve(
     conditions = _conditions(latency_ms, failure_rate)
     with (
         local_site(site, port=port, admin_port=admin_port, conditions=conditions) as local,
-        _client(local) as client,
+        EnvClient(local.admin_url, local.admin_token) as client,
     ):
         told = {
             "site": local.name,

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from agents.rollouts.replay import Divergence, Replayed
+from agents.rollouts.replay import Replayed
 from eventlog.events import Event, RecoveryDecided, RunStarted, StepTaken
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
@@ -175,19 +175,13 @@ def _print_replay(found: Replayed) -> None:
         say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
     else:
         say(f"different: {found.run} diverges first in {found.divergence.where}")
-        for line in _diff(found.divergence):
+        expected, actual = found.divergence.expected, found.divergence.actual
+        for line in unified_diff(expected, actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""):
             say(line)
     for line in found.not_compared:
         say(f"not compared: {line}")
     for line in found.trusted:
         say(f"from the record alone: {line}")
-
-
-def _diff(divergence: Divergence) -> list[str]:
-    lines = unified_diff(
-        divergence.expected, divergence.actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""
-    )
-    return list(lines)
 
 
 for _command in (judges.grade, judges.judges, regrade.regrade):

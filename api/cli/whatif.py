@@ -121,7 +121,11 @@ def _path(turns: tuple[StatusChange, ...]) -> str:
 def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
     if not moved:
         return []
-    flips = [f"{item.run} would {'pass' if item.would.passed else 'fail'}" for item in moved if _flips(item)]
+    flips = [
+        f"{item.run} would {'pass' if item.would.passed else 'fail'}"
+        for item in moved
+        if item.would.passed != item.actual.passed
+    ]
     known = [
         (item.would.value or 0) - (item.actual.value or 0)
         for item in moved
@@ -129,10 +133,6 @@ def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
     ]
     mean = f", value changed by {decimal(sum(known) // len(known))} on average" if any(known) else ""
     return [f"{count_noun(len(moved), 'run')} would be graded differently{mean}", *_bullet_lines(flips)]
-
-
-def _flips(item: RewardWouldBe) -> bool:
-    return item.would.passed != item.actual.passed
 
 
 def _verdict(item: VerdictWouldBe) -> list[str]:

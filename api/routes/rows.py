@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import BytesIO
 from typing import Annotated, Any
 
@@ -53,7 +53,8 @@ def send_rows(
     if _is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     body = _encode(frame, media)
-    return StreamingResponse(_chunks(body), media_type=media, headers={**headers, "Content-Length": str(len(body))})
+    chunks = (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
+    return StreamingResponse(chunks, media_type=media, headers={**headers, "Content-Length": str(len(body))})
 
 
 def _is_known(if_none_match: str | None, tag: str) -> bool:
@@ -68,7 +69,3 @@ def _encode(frame: pl.DataFrame, media: str) -> memoryview:
     else:
         frame.write_ndjson(body)
     return body.getbuffer()
-
-
-def _chunks(body: memoryview) -> Iterator[memoryview]:
-    return (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
