@@ -24,7 +24,7 @@ from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_report import plain_seeking, row, show, tell
+from .sweep_report import row, show, tell
 from .sweep_setup import OPERATOR, SweepSetup, plan_now, set_up_sweep
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
@@ -222,7 +222,8 @@ def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}
-        emit_json({**row(found), "groups": told, "seeking": None if sought is None else plain_seeking(sought)})
+        seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
+        emit_json({**row(found), "groups": told, "seeking": seeking})
         return
     show(found, groups)
     if sought is not None:

@@ -10,9 +10,7 @@ from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
 from eventlog.events import Artifact, SweepPlanned
-from gate.benchmark import sealed_instances
 from gate.renewal import missing_tasks
-from projections.alpha import ALPHA
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
@@ -20,9 +18,8 @@ from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
-from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, shortage
+from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
-from ..queries.facts import require
 from ..queries.runs import pending_specs
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
@@ -105,11 +102,9 @@ def _judged_memories(views: Views, site: str) -> Iterator[str]:
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:
     """Open an evaluation, or renew the benchmark first if it has no alpha left or too few instances."""
-    benchmark = present_benchmark(views, site)
-    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
-        return Next("renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers")
-    if sealed_instances(benchmark) < course.rules.min_pairs:
-        return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {shortage(benchmark, course.rules)}")
+    why = why_renew(views, present_benchmark(views, site), course.rules)
+    if why is not None:
+        return Next("renew_benchmark", why)
     return Next("open_evaluation", "memory holds something that no champion was judged with")
 
 

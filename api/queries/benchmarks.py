@@ -91,6 +91,15 @@ def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str:
     return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
 
 
+def why_renew(views: Views, benchmark: BenchmarkFrozen, rules: Rules) -> str | None:
+    """Why a benchmark needs a successor before another challenger can be judged; None if it needs none."""
+    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+        return f"{benchmark.benchmark} is exhausted: it has judged all its challengers"
+    if sealed_instances(benchmark) < rules.min_pairs:
+        return f"{benchmark.benchmark} is too small: {shortage(benchmark, rules)}"
+    return None
+
+
 def benchmark_seeds(views: Views, site: str) -> frozenset[int]:
     """The seeds at which a benchmark of a site holds any task: a sweep has the same seeds for all of its tasks."""
     instances = benchmark_instances(views.find(BENCHMARKS).values())
