@@ -12,7 +12,7 @@ from eventlog.store import Append, EventStore, KeyReused
 from projections.access import ACCESS
 from projections.engine.views import Views
 
-from .queries.facts import find_state
+from .errors import Unknown
 
 STREAM = "access"
 _PREFIX = "fw_"
@@ -35,7 +35,9 @@ def issue(store: EventStore, name: str, actor: str) -> str:
 
 def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) -> None:
     """Stop accepting a token. Revoking it again changes nothing. Raises Unknown."""
-    state = find_state(views, ACCESS, name, what="token", way_out="List the names with `flywheel token list`.")
+    state = views.get(ACCESS, name)
+    if state is None:
+        raise Unknown(what="token", actual=name, way_out="List the names with `flywheel token list`.")
     if not state.is_revoked:
         store.append([Append(stream=STREAM, events=(TokenRevoked(token=name, reason=reason),), actor=actor)])
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Set
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Set
+from typing import Any, Final
 
 from agents.models.local.network import refuse_missing
 from eventlog.blobs import BlobStore
@@ -66,8 +66,7 @@ def words_of(house: House, runs: Collection[str], upto: Position | None = None) 
         if isinstance(event, ModelCalled) and event.run in runs:
             ended[event.run] = event.messages
     for _, address in sorted(ended.items()):
-        for message in get_messages(house.blobs, address):
-            yield "\n".join(part["text"] for part in message["parts"])
+        yield from (_text(message) for message in get_messages(house.blobs, address))
 
 
 def _make(house: House, views: Views, shown: SweepPlanned, shape: Shape, expected: str | None = None) -> Base:
@@ -100,3 +99,7 @@ def _shape(blobs: BlobStore, warmed: WeightsState) -> Shape | None:
     found = (file.blob for file in warmed.files if file.name == _CONFIGURATION)
     address = next(found, None)
     return None if address is None else shape_of(json.loads(blobs.get(address).body))
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    return "\n".join(part["text"] for part in message["parts"])
