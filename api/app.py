@@ -127,17 +127,13 @@ def create_app(house: House) -> FastAPI:
 
 def _guard_router() -> APIRouter:
     """Router of all resources under /v1, which need a bearer token."""
-    described = {
-        401: "The bearer token is missing or not accepted.",
-        409: "The log has not reached the requested position.",
-        422: "Part of the request is invalid.",
-        503: "The database does not answer, or a projection is parked.",
+    described: dict[int | str, dict[str, Any]] = {
+        401: problems.problem_of("The bearer token is missing or not accepted."),
+        409: problems.problem_of("The log has not reached the requested position."),
+        422: problems.problem_of("Part of the request is invalid."),
+        503: problems.problem_of("The database does not answer, or a projection is parked."),
     }
-    v1 = APIRouter(
-        prefix="/v1",
-        dependencies=[Depends(caller)],
-        responses={status: {"model": problems.Problem, "description": words} for status, words in described.items()},
-    )
+    v1 = APIRouter(prefix="/v1", dependencies=[Depends(caller)], responses=described)
     for resource in _RESOURCES:
         v1.include_router(resource.router)
     for kind in LOOSE:

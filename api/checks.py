@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from sqlalchemy import Engine
 
 from eventlog.chain import GENESIS, verify_chain
 from eventlog.codec import decode
-from eventlog.database import open_engine
 from eventlog.errors import FlywheelError
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
@@ -23,7 +23,7 @@ from projections.engine.views import catch_up_views
 from . import embedded, tokens
 from .embedded.errors import HomeNotWritable
 from .errors import NotSetUp
-from .house import application_url, check_schema, open_house
+from .house import check_schema, open_house, project_engine
 from .ports import listen
 from .settings import Settings
 
@@ -60,16 +60,13 @@ def checks(settings: Settings, *, port: int | None = None) -> Iterator[SetupChec
     yield database
     if not database.ok:
         return
-    engine = open_engine(application_url(settings), settings.project)
-    try:
+    with project_engine(settings) as engine:
         schema = _check("schema", lambda: _schema(engine))
         yield schema
         if schema.ok:
             yield _check("log", lambda: _log(engine, settings))
             yield _check("projections", lambda: _projections(engine))
             yield _check("token", lambda: _token(settings))
-    finally:
-        engine.dispose()
 
 
 def _check(name: str, look: Callable[[], str]) -> SetupCheck:
@@ -108,12 +105,8 @@ def _database(settings: Settings) -> str:
         found = embedded.status(settings.home)
         if not found.running:
             raise NotSetUp(actual=settings.home)
-    engine = open_engine(application_url(settings), settings.project)
-    try:
-        with engine.connect() as connection:
-            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
-    finally:
-        engine.dispose()
+    with project_engine(settings) as engine, engine.connect() as connection:
+        version = connection.exec_driver_sql("SHOW server_version").scalar_one()
     return f"PostgreSQL {version}, {'embedded' if settings.is_embedded else 'external'}"
 
 
@@ -142,8 +135,7 @@ def _projections(engine: Engine) -> str:
 
 
 def _token(settings: Settings) -> str:
-    house = open_house(settings)
-    try:
+    with closing(open_house(settings)) as house:
         views = catch_up_views(house.projector, house.engine, house.store)
         if settings.token is not None:
             if not tokens.is_accepted(views, settings.token.get_secret_value()):
@@ -154,5 +146,3 @@ def _token(settings: Settings) -> str:
         if not tokens.has_any(views):
             raise _Failed("no token was issued; create one with `flywheel db up` or `flywheel token issue NAME`")
         return "at least one is accepted"
-    finally:
-        house.close()

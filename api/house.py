@@ -21,6 +21,7 @@ from migrations.migrate import check_version, version_of
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, catch_up_views
 
+from .positions import read_position
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class House:
     def views(self, as_of: Position | None = None) -> PostgresViews:
         """Views at a position, default the head; updates projections first. Raises NotThereYet, ProjectionParked."""
         return catch_up_views(self.projector, self.engine, self.store, as_of=as_of)
+
+    def views_at(self, given: str | None) -> PostgresViews:
+        """Views at a position or time that a user names, default the head. Raises BadPosition, and as `views`."""
+        return self.views(read_position(self.store, given))
 
     @cached_property
     def frames(self) -> FrameViews:
@@ -103,13 +108,20 @@ def blobs_of(settings: Settings, engine: Engine) -> Inventory:
 
 
 @contextmanager
-def owned_blobs(settings: Settings) -> Iterator[Inventory]:
-    """The project's blob store with the right to delete, for erasure and sweeping."""
-    engine = open_engine(owner_url(settings), settings.project)
+def project_engine(settings: Settings, *, is_owner: bool = False) -> Iterator[Engine]:
+    """An engine for the application or the schema's owner, disposed of at the end of the block."""
+    engine = open_engine(owner_url(settings) if is_owner else application_url(settings), settings.project)
     try:
-        yield blobs_of(settings, engine)
+        yield engine
     finally:
         engine.dispose()
+
+
+@contextmanager
+def owned_blobs(settings: Settings) -> Iterator[Inventory]:
+    """The project's blob store with the right to delete, for erasure and sweeping."""
+    with project_engine(settings, is_owner=True) as engine:
+        yield blobs_of(settings, engine)
 
 
 def open_house(settings: Settings) -> House:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from sqlalchemy import Engine, text
 
@@ -12,9 +12,6 @@ from .errors import ControllerBusy
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
-_ADMISSION = "hashtextextended(current_schema() || '/admission/' || :site, 0)"
-_LEARNING = "hashtextextended(current_schema() || '/learning/' || :site, 0)"
-_TRAINING = "hashtextextended(current_schema() || '/training/' || :training, 0)"
 _KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
 
 
@@ -46,32 +43,27 @@ def is_controlled(engine: Engine, site: str) -> bool:
         return not connection.execute(statement, {"site": site}).scalar_one()
 
 
-@contextmanager
-def admitting_alone(engine: Engine, site: str) -> Iterator[None]:
+def admitting_alone(engine: Engine, site: str) -> AbstractContextManager[None]:
     """Hold the site's admission lock, waiting for it. Of several workers that start together only one probes."""
-    with _alone(engine, _ADMISSION, site=site):
-        yield
+    return _alone(engine, "admission", site)
 
 
-@contextmanager
-def learning_alone(engine: Engine, site: str) -> Iterator[None]:
+def learning_alone(engine: Engine, site: str) -> AbstractContextManager[None]:
     """Hold the site's learning lock, waiting for it. A second process then finds the sweep already processed."""
-    with _alone(engine, _LEARNING, site=site):
-        yield
+    return _alone(engine, "learning", site)
 
 
-@contextmanager
-def training_alone(engine: Engine, training: str) -> Iterator[None]:
+def training_alone(engine: Engine, training: str) -> AbstractContextManager[None]:
     """Hold the stage's training lock, waiting for it. A second process then finds the checkpoint already saved."""
-    with _alone(engine, _TRAINING, training=training):
-        yield
+    return _alone(engine, "training", training)
 
 
 @contextmanager
-def _alone(engine: Engine, key: str, **named: str) -> Iterator[None]:
+def _alone(engine: Engine, kind: str, name: str) -> Iterator[None]:
     """Hold a session lock, waiting for it."""
+    statement = text(f"SELECT pg_advisory_lock(hashtextextended(current_schema() || '/{kind}/' || :name, 0))")
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(text(f"SELECT pg_advisory_lock({key})"), named)
+        connection.execute(statement, {"name": name})
         try:
             yield
         finally:

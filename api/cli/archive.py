@@ -12,12 +12,11 @@ from sqlalchemy import Engine
 from eventlog.archive.drop import drop, droppable
 from eventlog.archive.segments import archived_upto, check_owner, live_from
 from eventlog.archive.write import MOST, SIZE, Archived, archive
-from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 
 from ..errors import BadPosition
-from ..house import check_schema, owner_url
+from ..house import check_schema, project_engine
 from ..settings import Settings, read_settings
 from .output import AsJson, bar, confirm, emit_json, say
 
@@ -45,8 +44,7 @@ def archive_command(
     if before is None and keep is None:
         raise typer.BadParameter("expected --before POSITION|TIME, or --keep N to archive all but the newest N events")
     settings = read_settings()
-    owner = open_engine(owner_url(settings), settings.project)
-    try:
+    with project_engine(settings, is_owner=True) as owner:
         check_schema(owner)
         check_owner(owner)
         upto = _mark(owner, settings, before, keep)
@@ -55,8 +53,6 @@ def archive_command(
         made = _archive(owner, settings, upto, segment_size)
         dropped = _drop(owner, settings, upto, yes=yes) if drop_ else None
         found = _summary(owner, settings, upto, made, dropped)
-    finally:
-        owner.dispose()
     emit_json(found) if as_json else _show(found)
 
 

@@ -25,7 +25,6 @@ from ..evaluations.benchmarks import (
 )
 from ..house import House
 from ..locks import only_controller
-from ..positions import read_position
 from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, Url
@@ -143,7 +142,7 @@ def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List benchmarks. The champion passes all of a saturated one; an exhausted one judges no more challengers."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         rows = [benchmark_row(views, state) for state in list_benchmarks(views).benchmarks]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
     empty = "no benchmark yet; `flywheel run` freezes one"
@@ -158,7 +157,7 @@ def show(
 ) -> None:
     """Show one benchmark's templates and instances, and whether it can still promote."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         row = benchmark_row(views, find_benchmark(views, benchmark))
     if as_json:
         emit_json(row)

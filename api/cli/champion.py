@@ -10,7 +10,6 @@ import typer
 from gate.figures import count_noun
 from projections.champions import ChampionState
 
-from ..positions import read_position
 from ..queries.champion import champion_history, show_champion
 from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say
 
@@ -34,7 +33,7 @@ def _row(state: ChampionState) -> dict[str, Any]:
 def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         row = {**_row(show_champion(views).champion), "as_of": views.upto}
     if as_json:
         emit_json(row)
@@ -48,7 +47,7 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
     with open_project() as house:
-        found = champion_history(house.views(read_position(house.store, as_of)))
+        found = champion_history(house.views_at(as_of))
     rows = [_row(change.state) for change in found.history if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     print_rows(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")

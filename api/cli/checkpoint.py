@@ -9,7 +9,6 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ..positions import read_position
 from ..queries.checkpoints import (
     LineageAnswer,
     LineageStep,
@@ -45,7 +44,7 @@ FormOf = Annotated[As, typer.Option("--form", help="The form to write.")]
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List checkpoints in the order in which they were saved."""
     with open_project() as house:
-        found = list_checkpoints(house.views(read_position(house.store, as_of)))
+        found = list_checkpoints(house.views_at(as_of))
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
     rows = msgspec.to_builtins(found.checkpoints)
     print_rows(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
@@ -55,7 +54,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show a checkpoint: its origin, how it was trained, its files, and where it was published."""
     with open_project() as house:
-        found = show_checkpoint(house.views(read_position(house.store, as_of)), checkpoint)
+        found = show_checkpoint(house.views_at(as_of), checkpoint)
     row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
     emit_json(row) if as_json else print_facts(list(row.items()))
 
@@ -72,7 +71,7 @@ def lineage_(
     if (checkpoint is None) == (run is None):
         raise typer.BadParameter("expected either a checkpoint or --run, not both")
     with open_project() as house, bar("making the rows", None):
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         if run is not None:
             found: LineageAnswer | Touched = checkpoints_touched(house, views, run)
         else:
@@ -148,12 +147,7 @@ def verify(checkpoint: Named, base: BaseOf = None, as_json: AsJson = False) -> N
             found = retrain(house, state, base_of(house, base, state.base), watch)
     outcome = "equal" if found.is_equal else "different"
     told = {"checkpoint": found.checkpoint, "outcome": outcome, "actual": found.actual, "differing": found.differing}
-    emit_json(told) if as_json else say(_describe_outcome(outcome, found.actual, found.differing))
+    differing = f"; these differ: {', '.join(found.differing)}" if found.differing else ""
+    emit_json(told) if as_json else say(f"{outcome}: training again gives {found.actual}{differing}")
     if not found.is_equal:
         raise typer.Exit(1)
-
-
-def _describe_outcome(outcome: str, actual: str, differing: tuple[str, ...]) -> str:
-    return f"{outcome}: training again gives {actual}" + (
-        f"; these differ: {', '.join(differing)}" if differing else ""
-    )

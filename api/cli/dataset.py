@@ -17,7 +17,6 @@ from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
 from ..datasets.freeze import DatasetSummary
 from ..house import House
-from ..positions import read_position
 from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
@@ -69,7 +68,7 @@ def build(
         sweep=sweep,
     )
     with open_project() as house:
-        made = _make_dataset(house, house.views(read_position(house.store, as_of)), query, file, base)
+        made = _make_dataset(house, house.views_at(as_of), query, file, base)
         digest = freeze.freeze_dataset(house.store, made, "operator")
         found = find_dataset(house.views(), digest)
     _show(found, as_json=as_json)
@@ -107,7 +106,7 @@ def slice_(
         group=group,
     )
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         freeze.refuse_unknown_group(views, group)
         freeze.register(house.store, _make_dataset(house, views, query, file, base), "operator")
         found = find_slice(house.views(), group)
@@ -118,7 +117,7 @@ def slice_(
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List datasets, then slices."""
     with open_project() as house:
-        found = list_frozen(house.views(read_position(house.store, as_of)))
+        found = list_frozen(house.views_at(as_of))
     rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
     print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
@@ -128,7 +127,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """Show one dataset: its query, position and size, and how many runs were refused for which reason."""
     with open_project() as house:
-        found = find_frozen(house.views(read_position(house.store, as_of)), dataset)
+        found = find_frozen(house.views_at(as_of), dataset)
     _show(found, as_json=as_json)
 
 
@@ -153,7 +152,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
     """
     with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
         frozen = find_frozen(house.views(), dataset)
-        views = house.views(read_position(house.store, str(frozen.upto)))
+        views = house.views_at(str(frozen.upto))
         made = freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, views, frozen.parse_query()))
     if as_json:
         same = {"dataset": made.digest, "outcome": "equal", "equal": True}
@@ -195,7 +194,7 @@ def _make_dataset(house: House, views: Views, query: Query, file: Path | None, b
 
 
 def _rows_into(house: House, frozen: Frozen, file: Path) -> DatasetSummary:
-    views, query = house.views(read_position(house.store, str(frozen.upto))), frozen.parse_query()
+    views, query = house.views_at(str(frozen.upto)), frozen.parse_query()
     if file.suffix != ".arrow":
         return freeze.write_dataset(house.store, house.blobs, views, query, file)
     built = freeze.build_dataset(house.store, house.blobs, views, query)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import typer
 from rich.text import Text
 
-from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from migrations.migrate import migrate as migrate_schema
 from migrations.migrate import newest_revision
 
 from .. import embedded, tokens
 from ..errors import NotEmbedded
-from ..house import House, application_url, open_house, owner_url
+from ..house import House, open_house, project_engine
 from ..settings import Settings, read_settings
 from .output import ERR, AsJson, emit_json, print_facts, say
 
@@ -27,23 +28,15 @@ def up() -> None:
         embedded.up(settings.home)
         say(f"PostgreSQL is running; its data is in {settings.home}/postgres")
     migrate_project(settings)
-    house = open_house(settings)
-    try:
+    with closing(open_house(settings)) as house:
         first_token(house)
-    finally:
-        house.close()
 
 
 def migrate_project(settings: Settings) -> None:
     """Migrate the project's schema to the newest version as its owner, and grant the application its rights."""
-    owner = open_engine(owner_url(settings), settings.project)
-    application = open_engine(application_url(settings), settings.project)
-    try:
+    with project_engine(settings, is_owner=True) as owner, project_engine(settings) as application:
         role = application.url.username
         migrate_schema(owner, app_role=None if role == owner.url.username else role)
-    finally:
-        owner.dispose()
-        application.dispose()
     ERR.print(Text(f"The schema of project {settings.project!r} is at migration {newest_revision()}"))
 
 
@@ -90,9 +83,6 @@ def status(as_json: AsJson = False) -> None:
     else:
         rows += [("kind", "external"), ("running", True)]
     if dict(rows)["running"]:
-        engine = open_engine(application_url(settings), settings.project)
-        try:
+        with project_engine(settings) as engine:
             rows.append(("log head", PostgresStore(engine).head()))
-        finally:
-            engine.dispose()
     emit_json(dict(rows)) if as_json else print_facts(rows)

@@ -41,7 +41,7 @@ def diff(
     """
     with open_project() as house:
         earlier = read_position(house.store, start) or START
-        found = show_difference(house.views(earlier), house.views(read_position(house.store, end))).diff
+        found = show_difference(house.views(earlier), house.views_at(end)).diff
     if as_json:
         emit_json(found)
         return

@@ -13,13 +13,12 @@ from agents.envs.contract import TaskText
 from agents.envs.miniwob.served import is_installed
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.probing.probes import tasks_digest
-from agents.envs.provider import Site, known_sites, local_site
+from agents.envs.provider import known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
 from projections.environments import EnvironmentState
 
 from ..environments.connect import Where
-from ..positions import read_position
 from ..queries.environments import list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
 from .probe import probe, reset
@@ -48,7 +47,7 @@ def list_(
     else:
         tasks_of = _bundled_tasks()
     with open_project() as house:
-        found = list_environments(house.views(read_position(house.store, as_of))).environments
+        found = list_environments(house.views_at(as_of)).environments
     states = {state.environment: state for state in found}
     rows = [row for name, tasks in tasks_of.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:
@@ -90,10 +89,6 @@ def _rows_of_foreign(state: EnvironmentState) -> Iterator[dict[str, Any]]:
 app.command("observe")(observe_command)
 
 
-def _client(site: Site) -> EnvClient:
-    return EnvClient(site.admin_url, site.admin_token)
-
-
 def _conditions(latency_ms: str | None, failure_rate: float) -> Conditions:
     try:
         return read_conditions(latency_ms, failure_rate)
@@ -120,7 +115,7 @@ def serve(
     conditions = _conditions(latency_ms, failure_rate)
     with (
         local_site(site, port=port, admin_port=admin_port, conditions=conditions) as local,
-        _client(local) as client,
+        EnvClient(local.admin_url, local.admin_token) as client,
     ):
         told = {
             "site": local.name,

@@ -26,7 +26,6 @@ from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..locks import only_controller
-from ..positions import read_position
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
 from ..queries.champion import present_champion
 from ..queries.ledgers import Ledger, list_ledgers, show_ledger
@@ -37,7 +36,7 @@ from ..training.weights import folders_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, open_project, print_facts, print_rows, say, table
 from .sites import AdminUrl, Url
-from .sweep_options import Timeout, refuse_idle
+from .sweep_options import MaxParallel, Timeout, refuse_idle
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 SITE = "marketplace"
@@ -67,7 +66,7 @@ def run_(
         str | None,
         typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
     ] = None,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
+    max_parallel: MaxParallel = 4,
     timeout: Timeout = None,
     url: Url = None,
     admin_url: AdminUrl = None,
@@ -145,7 +144,7 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
     with open_project() as house:
-        found = list_verdicts(house.views(read_position(house.store, as_of)))
+        found = list_verdicts(house.views_at(as_of))
     rows = [msgspec.to_builtins(verdict_row(state)) for state in found.verdicts]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     print_rows(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
@@ -159,7 +158,7 @@ def ledger_(
 ) -> None:
     """Show the alpha of each benchmark, the evaluations that spent it, and what is left."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         found = list_ledgers(views) if benchmark is None else (show_ledger(views, benchmark).ledger,)
     if as_json:
         emit_json(found)
@@ -181,7 +180,7 @@ def explain_(
 ) -> None:
     """Print a verdict with all numbers that decided it, and optionally draw it."""
     with open_project() as house:
-        state = show_verdict(house.views(read_position(house.store, as_of)), evaluation).verdict
+        state = show_verdict(house.views_at(as_of), evaluation).verdict
         if plot is not None:
             picture(house, state, plot)
     _show(state, as_json=as_json)

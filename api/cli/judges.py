@@ -12,17 +12,17 @@ from projections.judges import JUDGES, Calibration, calibrations
 
 from ..history.grade import JudgeResult, grade_runs
 from ..history.regrade import ended_runs_of
-from ..positions import read_position
 from ..sweeps.models import judge_from
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
+from .regrade import RunIds, SweepOf, print_results
 
 
 def grade(
-    runs: Annotated[list[str] | None, typer.Argument(help="Ids of the runs.", metavar="RUN...")] = None,
+    runs: RunIds = None,
     judge: Annotated[
         bool, typer.Option("--judge", help="Grade with the judge model (FLYWHEEL_JUDGE_MODEL), a proxy for the oracle.")
     ] = False,
-    sweep: Annotated[str | None, typer.Option(help="Add all ended runs of this sweep or evaluation.")] = None,
+    sweep: SweepOf = None,
     max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of model calls at the same time.")] = 4,
     as_json: AsJson = False,
 ) -> None:
@@ -45,7 +45,11 @@ def grade(
     if as_json:
         emit_json({"runs": [_row_of_grade(row) for row in found], "judges": rates})
     else:
-        _show_grades(found, rates)
+        columns = ("run", "outcome", "passed", "score", "reason")
+        first = sorted(found, key=lambda row: row.outcome != "failed")
+        print_results([_row_of_grade(row) for row in first], columns)
+        say("")
+        print_rows(rates, RATES, as_json=False, empty="no judge has graded a run")
     if any(row.outcome == "failed" for row in found):
         raise typer.Exit(1)
 
@@ -53,19 +57,6 @@ def grade(
 def _row_of_grade(row: JudgeResult) -> dict[str, Any]:
     score = None if row.score is None else decimal(row.score)
     return {"run": row.run, "outcome": row.outcome, "passed": row.passed, "score": score, "reason": row.reason}
-
-
-def _show_grades(found: tuple[JudgeResult, ...], rates: list[dict[str, Any]]) -> None:
-    columns = ("run", "outcome", "passed", "score", "reason")
-    first = sorted(found, key=lambda row: row.outcome != "failed")[:50]
-    print_rows([_row_of_grade(row) for row in first], columns, as_json=False, empty="")
-    if len(found) > 50:  # noqa: PLR2004 (as many as `runs list` shows)
-        say(f"{len(found) - 50} more; --json shows all")
-    outcomes = sorted({row.outcome for row in found})
-    counts = " + ".join(f"{sum(row.outcome == each for row in found)} {each.replace('_', ' ')}" for each in outcomes)
-    say(f"{len(found)} received = {counts}")
-    say("")
-    print_rows(rates, RATES, as_json=False, empty="no judge has graded a run")
 
 
 RATES = ("judge", "opinions", "compared", "accuracy", "false_pass_rate", "false_fail_rate")
@@ -83,6 +74,6 @@ def _rates(row: Calibration) -> dict[str, Any]:
 def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List judge models with their agreement with the oracle: accuracy, false passes and false fails."""
     with open_project() as house:
-        found = calibrations(house.views(read_position(house.store, as_of)).find(JUDGES).values())
+        found = calibrations(house.views_at(as_of).find(JUDGES).values())
     rows = [_rates(row) for row in found]
     print_rows(rows, RATES, as_json=as_json, empty="no judge has graded a run; use `flywheel runs grade --judge`")

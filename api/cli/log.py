@@ -11,7 +11,6 @@ import msgspec
 import typer
 from rich.text import Text
 
-from eventlog.database import open_engine
 from eventlog.events import EVENT_TYPES
 from eventlog.signature import Signed, key_fingerprint
 from eventlog.store import Position, Recorded
@@ -21,7 +20,7 @@ from eventlog.verification import verify_log
 from ..controllers.summary import head_chain
 from ..errors import BeyondHead
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
-from ..house import House, blobs_of, owner_url
+from ..house import House, blobs_of, project_engine
 from ..queries.encoding import encode_value
 from ..queries.events import logged_event
 from ..settings import read_settings
@@ -186,13 +185,10 @@ def import_(
     """Read an exported log into this project's empty log, with the same positions, times and digests."""
     settings = read_settings()
     migrate_project(settings)
-    engine = open_engine(owner_url(settings), settings.project)
-    try:
+    with project_engine(settings, is_owner=True) as engine:
         blobs = blobs_of(settings, engine) if settings.blobs else None
         with bar("importing", events_in(file)) as advance:
             count = import_log(engine, file, advance, blobs=blobs)
-    finally:
-        engine.dispose()
     found = {"events": count, "file": file}
     emit_json(found) if as_json else say(f"{count} events imported; `flywheel log verify` checks them")
 

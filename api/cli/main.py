@@ -50,7 +50,8 @@ def run_command(arguments: list[str]) -> int:
 def _report_misuse(said: str, arguments: list[str]) -> int:
     """Report a usage error and where to find help. Returns the exit code."""
     _say(said)
-    _print(f"Try: flywheel {_group_of(arguments)}--help")
+    group = f"{arguments[0]} " if arguments and arguments[0] in COMMANDS else ""
+    _print(f"Try: flywheel {group}--help")
     return USAGE
 
 
@@ -93,8 +94,3 @@ def _print(text: str) -> None:
     from .output import ERR
 
     ERR.print(Text(text), soft_wrap=True)
-
-
-def _group_of(arguments: list[str]) -> str:
-    """Name of the command or group in the arguments, with a space; empty if there is none."""
-    return f"{arguments[0]} " if arguments and arguments[0] in COMMANDS else ""

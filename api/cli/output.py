@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import is_dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -35,11 +36,8 @@ def open_project() -> Iterator[House]:
     from ..house import open_house
     from ..settings import read_settings
 
-    house = open_house(read_settings())
-    try:
+    with closing(open_house(read_settings())) as house:
         yield house
-    finally:
-        house.close()
 
 
 def emit_json(data: object) -> None:
@@ -128,14 +126,26 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 
     Without a terminal it is printed once, at the end.
     """
+    with _progress(title, total) as update:
+        yield lambda steps=1, note="": update(advance=steps, note=note)
+
+
+@contextmanager
+def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar whose function sets how many steps are done; without a terminal, one line at the end."""
+    with _progress(title, total) as update:
+        yield lambda reached: update(completed=reached, total=max(total, reached))
+
+
+@contextmanager
+def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from .noting import Noting
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Noting(*columns, console=ERR) as progress:
-        task = progress.add_task(title, total=total, note="")
-        yield lambda steps=1, note="": progress.update(task, advance=steps, note=note)
+        yield partial(progress.update, progress.add_task(title, total=total, note=""))
 
 
 @contextmanager
@@ -148,17 +158,6 @@ def spinner(title: str) -> Iterator[None]:
         task = progress.add_task(title, total=1)
         yield
         progress.advance(task)
-
-
-@contextmanager
-def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar whose function sets how many steps are done; without a terminal, one line at the end."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR) as progress:
-        task = progress.add_task(title, total=total)
-        yield lambda reached: progress.update(task, completed=reached, total=max(total, reached))
 
 
 def confirm(question: str, *, yes: bool) -> None:

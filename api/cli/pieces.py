@@ -10,7 +10,7 @@ import typer
 from eventlog.events import PieceKind
 from projections.memories import LOOSE
 
-from ..positions import moment_of, read_position
+from ..positions import moment_of
 from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
 from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
@@ -50,7 +50,7 @@ def group_of(kind: PieceKind) -> typer.Typer:
 def piece_rows(kind: PieceKind, status: str | None, as_of: str | None) -> list[dict[str, Any]]:
     """The pieces of a kind that have a status (None: any), as programs get them."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         now = moment_of(house.store, as_of, views.upto)
         return [plain_report(report) for report in report_pieces(house.blobs, views, kind, now, status)]
 
@@ -58,7 +58,7 @@ def piece_rows(kind: PieceKind, status: str | None, as_of: str | None) -> list[d
 def piece_record(kind: PieceKind, piece: str, as_of: str | None) -> PieceRecord:
     """Everything that is known of one piece. Raises Unknown."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         now = moment_of(house.store, as_of, views.upto)
         return record_piece(house.store, house.blobs, views, kind, piece, now)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
 from agents.envs.clients.client import EnvClient
@@ -50,7 +49,7 @@ def probe(
     with open_project() as house, _site_to_probe(house, site, admin_url, spoken) as placed:
         target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
-    emit_json(_plain(found)) if as_json else _show(found)
+    emit_json(found.state) if as_json else _show(found)
     if found.state.failed_probes:
         raise typer.Exit(1)
 
@@ -111,11 +110,6 @@ def _seeds(text: str) -> tuple[int, ...]:
             f"{text!r} is not a list of seeds; expected distinct natural numbers such as 0,1,10000"
         )
     return tuple(map(int, parts))
-
-
-def _plain(found: Probed) -> dict[str, Any]:
-    plain: dict[str, Any] = msgspec.to_builtins(found.state)
-    return plain
 
 
 def _show(found: Probed) -> None:

@@ -10,7 +10,6 @@ import typer
 from agents.learning.memory_file import BadMemoryFile
 
 from ..history.memory_file import export_memory, import_memory
-from ..positions import read_position
 from .course_options import EvidenceRule
 from .output import AsJson, AsOf, emit_json, open_project, say
 from .pieces import group_of
@@ -25,7 +24,7 @@ def export(
 ) -> None:
     """Write hints, exemplars, snippets and recipes to one file, and rewrites as recipes of their step."""
     with open_project() as house:
-        found = export_memory(house, house.views(read_position(house.store, as_of)))
+        found = export_memory(house, house.views_at(as_of))
     file.write_text(found.text, "utf-8")
     if as_json:
         left_out = {"erased": found.erased, "quarantined": found.quarantined, "poisoned": found.poisoned}

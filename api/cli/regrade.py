@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,11 +15,15 @@ from ..history.regrade import Regrade, ended_runs_of, regrade_runs
 from .output import AsJson, bar, emit_json, open_project, print_rows, say
 
 _SHOWN = 50
+_USUAL = frozenset({"already", "graded"})
+
+RunIds = Annotated[list[str] | None, typer.Argument(help="Ids of the runs.", metavar="RUN...")]
+SweepOf = Annotated[str | None, typer.Option(help="Add all ended runs of this sweep or evaluation.")]
 
 
 def regrade(
-    runs: Annotated[list[str] | None, typer.Argument(help="Ids of the runs.", metavar="RUN...")] = None,
-    sweep: Annotated[str | None, typer.Option(help="Add all ended runs of this sweep or evaluation.")] = None,
+    runs: RunIds = None,
+    sweep: SweepOf = None,
     all_: Annotated[bool, typer.Option("--all", help="All ended runs.")] = False,
     verifier: Annotated[str, typer.Option(help="Version of the verifier.")] = REWARD_VERSION,
     as_json: AsJson = False,
@@ -41,7 +47,9 @@ def regrade(
     if as_json:
         emit_json({"verifier": verifier, "runs": [_row(each) for each in found]})
     else:
-        _show(found)
+        columns = ("run", "outcome", "passed", "score", "before_passed", "before_score", "reason")
+        first = sorted(found, key=lambda each: (each.outcome in _USUAL, each.passed == each.before_passed))
+        print_results([_row(each) for each in first], columns)
     if any(each.outcome in {"erased", "failed"} for each in found):
         raise typer.Exit(1)
 
@@ -58,12 +66,11 @@ def _row(found: Regrade) -> dict[str, Any]:
     }
 
 
-def _show(found: tuple[Regrade, ...]) -> None:
-    columns = ("run", "outcome", "passed", "score", "before_passed", "before_score", "reason")
-    first = sorted(found, key=lambda each: (each.outcome in {"already", "graded"}, each.passed == each.before_passed))
-    print_rows([_row(each) for each in first[:_SHOWN]], columns, as_json=False, empty="")
-    if len(found) > _SHOWN:
-        say(f"{len(found) - _SHOWN} more; --json shows all")
-    outcomes = sorted({each.outcome for each in found})
-    counts = " + ".join(f"{sum(e.outcome == each for e in found)} {each.replace('_', ' ')}" for each in outcomes)
-    say(f"{len(found)} received = {counts}")
+def print_results(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Print the first results of grading as a table, and how many have each outcome."""
+    print_rows(rows[:_SHOWN], columns, as_json=False, empty="")
+    if len(rows) > _SHOWN:
+        say(f"{len(rows) - _SHOWN} more; --json shows all")
+    counts = Counter(row["outcome"] for row in rows)
+    told = " + ".join(f"{counts[outcome]} {outcome.replace('_', ' ')}" for outcome in sorted(counts))
+    say(f"{len(rows)} received = {told}")

@@ -20,7 +20,6 @@ from projections.frames.framing import compare_frames
 from projections.frames.outcomes import FRAMES
 
 from ..house import House
-from ..positions import read_position
 from ..settings import keep_ray_quiet
 from .output import ERR, AsJson, bar, emit_json, gauge, open_project, say, table
 
@@ -62,7 +61,7 @@ def replay(
     with open_project() as house:
         parked = _rebuilt(house, folds) if rebuild and folds else []
         removed = pruned_builds(house.engine, ALL) if prune else ()
-        views = house.views(read_position(house.store, to))
+        views = house.views_at(to)
         found = _compare(house, views, folds, frames, over)
     if as_json:
         emit_json([_plain(row) for row in found])
@@ -131,10 +130,10 @@ def _compare(
 def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
     for one in removed:
         say(f"Removed the table of {one.projection} version {one.version}, which this code no longer reads.")
-    rows = [
-        (row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], _describe_row(row))
-        for row in found
-    ]
+    rows = []
+    for row in found:
+        outcome = "identical" if row.is_identical else f"DIFFERENT, first at {row.differs}"
+        rows.append((row.projection, row.version, row.upto, row.rows, row.rebuilt[:16], row.live[:16], outcome))
     table(("projection", "version", "position", "rows", "rebuilt", "live", ""), rows)
     different = [row.projection for row in found if not row.is_identical]
     if different:
@@ -146,10 +145,6 @@ def _show(found: list[Compared], removed: tuple[Bookmark, ...]) -> None:
         positions = {row.upto for row in found}
         where = f"position {positions.pop()}" if len(positions) == 1 else "the positions shown"
         say(f"Every projection is identical at {where}.")
-
-
-def _describe_row(row: Compared) -> str:
-    return "identical" if row.is_identical else f"DIFFERENT, first at {row.differs}"
 
 
 def _plain(row: Compared) -> dict[str, object]:

@@ -18,42 +18,13 @@ from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
-from ..positions import read_position
 from ..sweeps.executors import Way
 from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
-from ..sweeps.progress import sweep_progress
+from ..sweeps.progress import SweepProgress, sweep_progress
+from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_options import (
-    ForGrpo,
-    How,
-    Learn,
-    MaxCost,
-    MaxParallel,
-    MaxSiblings,
-    ModelName,
-    Name,
-    PlanOnly,
-    RngSeed,
-    Seeds,
-    Seek,
-    Siblings,
-    Site,
-    Tasks,
-    Temperatures,
-    TemplatesFile,
-    Timeout,
-    VerifySteps,
-    limits_of,
-    micro,
-    refuse_alike,
-    refuse_idle,
-    refuse_shown,
-    refuse_unplayed,
-    seeds_of,
-    sweep_templates,
-)
-from .sweep_report import plain_seeking, row, show, tell
+from .sweep_report import row, show, tell
 from .sweep_setup import OPERATOR, SweepSetup, plan_now, set_up_sweep
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
@@ -61,29 +32,29 @@ app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 
 @app.command()
 def sweep(
-    site: Site = "marketplace",
+    site: options.Site = "marketplace",
     *,
-    task: Tasks = None,
-    seeds: Seeds = None,
-    siblings: Siblings = 3,
-    temperature: Temperatures = None,
-    name: Name = None,
+    task: options.Tasks = None,
+    seeds: options.Seeds = None,
+    siblings: options.Siblings = 3,
+    temperature: options.Temperatures = None,
+    name: options.Name = None,
     session: Annotated[
         str | None, typer.Option(metavar="KEY", help="Play all runs in order, in one browser profile of this name.")
     ] = None,
-    rng_seed: RngSeed = 7,
-    learn: Learn = False,
-    max_parallel: MaxParallel = 4,
-    timeout: Timeout = None,
-    executor: How = Way.PLAN,
-    model: ModelName = None,
-    for_grpo: ForGrpo = False,
-    verify_steps: VerifySteps = False,
-    plan_only: PlanOnly = False,
-    variance_seek: Seek = False,
-    max_siblings: MaxSiblings = None,
-    max_cost: MaxCost = None,
-    templates: TemplatesFile = None,
+    rng_seed: options.RngSeed = 7,
+    learn: options.Learn = False,
+    max_parallel: options.MaxParallel = 4,
+    timeout: options.Timeout = None,
+    executor: options.How = Way.PLAN,
+    model: options.ModelName = None,
+    for_grpo: options.ForGrpo = False,
+    verify_steps: options.VerifySteps = False,
+    plan_only: options.PlanOnly = False,
+    variance_seek: options.Seek = False,
+    max_siblings: options.MaxSiblings = None,
+    max_cost: options.MaxCost = None,
+    templates: options.TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
@@ -93,14 +64,14 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it."""
-    refuse_idle(executor, model, temperature)
-    refuse_shown(executor, learn=learn)
-    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
-    limits = limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
+    options.refuse_idle(executor, model, temperature)
+    options.refuse_shown(executor, learn=learn)
+    options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
+    limits = options.limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(
         max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
     )
-    temperatures = micro(temperature or ())
+    temperatures = options.micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
     with set_up_sweep(
         site,
@@ -114,10 +85,10 @@ def sweep(
         verify_steps=verify_steps,
     ) as ready:
         planned = ready.planned
-        refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
+        options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
-            taken = seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
-            found = sweep_templates(ready.house, ready.client, templates, task)
+            taken = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
+            found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
             planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
         _finish(ready, planned, course, limits, plan_only=plan_only, as_json=as_json)
@@ -125,26 +96,26 @@ def sweep(
 
 @app.command("biased")
 def biased_(
-    site: Site = "marketplace",
+    site: options.Site = "marketplace",
     *,
     instances: Annotated[int, typer.Option(min=1, max=100_000, help="Number of instances to distribute.")] = 12,
     by: Annotated[Sorting, typer.Option(help="Distribute by cluster of tasks, or by task.")] = "cluster",
     of: Annotated[str | None, typer.Option(help="Count only failures of this sweep. Default: all sweeps.")] = None,
-    task: Tasks = None,
-    seeds: Seeds = None,
-    siblings: Siblings = 3,
-    temperature: Temperatures = None,
-    name: Name = None,
-    rng_seed: RngSeed = 7,
-    learn: Learn = False,
-    max_parallel: MaxParallel = 4,
-    timeout: Timeout = None,
-    executor: How = Way.PLAN,
-    model: ModelName = None,
-    for_grpo: ForGrpo = False,
-    verify_steps: VerifySteps = False,
-    plan_only: PlanOnly = False,
-    templates: TemplatesFile = None,
+    task: options.Tasks = None,
+    seeds: options.Seeds = None,
+    siblings: options.Siblings = 3,
+    temperature: options.Temperatures = None,
+    name: options.Name = None,
+    rng_seed: options.RngSeed = 7,
+    learn: options.Learn = False,
+    max_parallel: options.MaxParallel = 4,
+    timeout: options.Timeout = None,
+    executor: options.How = Way.PLAN,
+    model: options.ModelName = None,
+    for_grpo: options.ForGrpo = False,
+    verify_steps: options.VerifySteps = False,
+    plan_only: options.PlanOnly = False,
+    templates: options.TemplatesFile = None,
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
@@ -154,24 +125,24 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
-    refuse_idle(executor, model, temperature)
-    refuse_shown(executor, learn=learn)
-    refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
+    options.refuse_idle(executor, model, temperature)
+    options.refuse_shown(executor, learn=learn)
+    options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     course = Course(
         max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
     )
-    temperatures = micro(temperature or ())
+    temperatures = options.micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
     with set_up_sweep(
         site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo, verify_steps=verify_steps
     ) as ready:
         planned = ready.planned
-        refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
+        options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:
             _refuse_unknown(of, ready.before)
-            drawn = seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
+            drawn = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
-            found = sweep_templates(ready.house, ready.client, templates, task)
+            found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
@@ -189,13 +160,12 @@ def status(
 ) -> None:
     """Show the progress of sweeps; for one sweep, also its groups and whether GRPO can use them."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
-    if name is not None and not found:
-        raise Unknown(what="sweep", actual=name, way_out="`flywheel rollout status` names them.")
+    _refuse_unknown(name, found)
     if name is None:
         rows = [row(each) for each in found[-limit:]]
         columns = (
@@ -217,8 +187,8 @@ def status(
         show(found[0], groups)
 
 
-def _refuse_unknown(sweep: str | None, before: Iterable[SweepPlanned]) -> None:
-    if sweep is not None and sweep not in {event.sweep for event in before}:
+def _refuse_unknown(sweep: str | None, known: Iterable[SweepPlanned | SweepProgress]) -> None:
+    if sweep is not None and sweep not in {each.sweep for each in known}:
         raise Unknown(what="sweep", actual=sweep, way_out="`flywheel rollout status` names them.")
 
 
@@ -252,7 +222,8 @@ def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}
-        emit_json({**row(found), "groups": told, "seeking": None if sought is None else plain_seeking(sought)})
+        seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
+        emit_json({**row(found), "groups": told, "seeking": seeking})
         return
     show(found, groups)
     if sought is not None:

@@ -26,23 +26,12 @@ from ..environments.admission import first_admission
 from ..environments.connect import Placed, Where, placed_at
 from ..house import House
 from ..sweeps.executors import Way, executor_of
-from .course_options import (
-    BudgetDollars,
-    BudgetMinutes,
-    BudgetRuns,
-    Clusters,
-    EvidenceRule,
-    Rule,
-    Verdicts,
-    refuse_fast,
-    refuse_memoryless,
-    within,
-)
+from . import course_options as options
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminUrl, Url
-from .sweep_options import Tasks, Timeout, VerifySteps
+from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps
 
 
 class Loop(StrEnum):
@@ -65,15 +54,15 @@ def run(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=500, help="New seeds per task and round.")] = 12,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
+    max_parallel: MaxParallel = 4,
     timeout: Timeout = None,
     *,
-    budget_runs: BudgetRuns = None,
-    budget_dollars: BudgetDollars = None,
-    budget_minutes: BudgetMinutes = None,
-    verdicts: Verdicts = None,
-    cluster: Clusters = None,
-    rule: Rule = EvidenceRule.PAIRED,
+    budget_runs: options.BudgetRuns = None,
+    budget_dollars: options.BudgetDollars = None,
+    budget_minutes: options.BudgetMinutes = None,
+    verdicts: options.Verdicts = None,
+    cluster: options.Clusters = None,
+    rule: options.Rule = options.EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[
         Way, typer.Option(help="How runs are executed: a plan over HTTP (plan) or in Chromium (browser).")
@@ -94,7 +83,7 @@ def run(
     dataset, trains a checkpoint and sends it to the gate.
     """
     if loop is Loop.SLOW:
-        refuse_fast(
+        options.refuse_fast(
             {
                 "--budget-runs": budget_runs,
                 "--budget-dollars": budget_dollars,
@@ -104,7 +93,7 @@ def run(
             }
         )
     else:
-        refuse_memoryless(executor)
+        options.refuse_memoryless(executor)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -114,7 +103,7 @@ def run(
         verify_steps=verify_steps,
         rule=rule.rule(),
     )
-    course = within(
+    course = options.within(
         course,
         runs=budget_runs,
         dollars=budget_dollars,

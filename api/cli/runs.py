@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from agents.rollouts.replay import Divergence, Replayed
+from agents.rollouts.replay import Replayed
 from eventlog.events import Event, RecoveryDecided, RunStarted, StepTaken
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
@@ -19,7 +19,6 @@ from projections.taint import erased_runs, withdrawals
 from ..history.replay import replay_run
 from ..history.withdraw import taint_of_runs, withdrawable, withdrawal
 from ..history.withdraw import withdraw_runs as withdrawn
-from ..positions import read_position
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
 from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
@@ -44,9 +43,7 @@ def list_(
     """List runs by name, with their rewards."""
     wanted = RunFilter(prefix=sweep, status=status, is_failed=failed)
     with open_project() as house:
-        page, following = find_runs(
-            house.views(read_position(house.store, as_of)), wanted, after=after or None, limit=limit
-        )
+        page, following = find_runs(house.views_at(as_of), wanted, after=after or None, limit=limit)
     rows = [_row(found) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
@@ -78,7 +75,7 @@ def show(
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
     with open_project() as house:
-        views = house.views(read_position(house.store, as_of))
+        views = house.views_at(as_of)
         found = show_run(house.store, views, run)
         facts = {"withdrawn": withdrawals(views).get(run), "erased": erased_runs(views).get(run)}
     row, events = _row(found), [logged.event for logged in found.events]
@@ -178,19 +175,13 @@ def _print_replay(found: Replayed) -> None:
         say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
     else:
         say(f"different: {found.run} diverges first in {found.divergence.where}")
-        for line in _diff(found.divergence):
+        expected, actual = found.divergence.expected, found.divergence.actual
+        for line in unified_diff(expected, actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""):
             say(line)
     for line in found.not_compared:
         say(f"not compared: {line}")
     for line in found.trusted:
         say(f"from the record alone: {line}")
-
-
-def _diff(divergence: Divergence) -> list[str]:
-    lines = unified_diff(
-        divergence.expected, divergence.actual, fromfile="recorded", tofile="replayed", n=2, lineterm=""
-    )
-    return list(lines)
 
 
 for _command in (judges.grade, judges.judges, regrade.regrade):

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..positions import read_position
 from ..queries.substrates import SubstrateCluster, list_clusters, show_cluster
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
@@ -20,7 +19,7 @@ _HISTORY = ("since", "substrate", "pulls", "value_micro", "epsilon_micro")
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List what each substrate was worth in each cluster: mean reward above frozen siblings, and mean cost."""
     with open_project() as house:
-        found = list_clusters(house.views(read_position(house.store, as_of)))
+        found = list_clusters(house.views_at(as_of))
     rows = [row for cluster in found.clusters for row in _rows(cluster)]
     print_rows(
         rows, _LISTED, as_json=as_json, empty="nothing was chosen yet; `flywheel run` does when pieces are on trial"
@@ -35,7 +34,7 @@ def show(
 ) -> None:
     """Show one cluster: its substrates, the chance of exploring, and how the values changed."""
     with open_project() as house:
-        found = show_cluster(house.views(read_position(house.store, as_of)), cluster)
+        found = show_cluster(house.views_at(as_of), cluster)
     present, rows = found.cluster, _rows(found.cluster)
     history = [
         {"since": change.since, "epsilon_micro": change.state.epsilon, **row}

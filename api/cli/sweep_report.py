@@ -9,7 +9,6 @@ from eventlog.events import SweepPlanned
 from gate.figures import decimal, dollars
 from projections.datasets.variance import GroupClass
 
-from ..controllers.variance_seek import Sought
 from ..house import House
 from ..sweeps.executors import worker_of
 from ..sweeps.progress import SweepProgress, sweep_progress
@@ -19,11 +18,6 @@ from .output import emit_json, print_facts, print_rows, say
 def row(found: SweepProgress) -> dict[str, object]:
     """A sweep as a row, for tables and JSON."""
     return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
-
-
-def plain_seeking(sought: Sought) -> dict[str, object]:
-    """Result of variance seeking as JSON."""
-    return {"added": sought.added, "stopped": sought.stopped}
 
 
 def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:

@@ -9,7 +9,6 @@ import typer
 from projections.access import ACCESS
 
 from .. import tokens
-from ..positions import read_position
 from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
@@ -28,7 +27,7 @@ def issue(name: Name, as_json: AsJson = False) -> None:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List tokens by name. The tokens themselves are not stored."""
     with open_project() as house:
-        states = house.views(read_position(house.store, as_of)).find(ACCESS).values()
+        states = house.views_at(as_of).find(ACCESS).values()
     rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
     print_rows(
         rows,

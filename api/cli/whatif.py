@@ -17,7 +17,6 @@ from ..history.whatif.compose import if_reward, if_rule
 from ..history.whatif.definitions import as_toml, read_reward, read_rule, reward_in_force, rule_in_force
 from ..history.whatif.report import RewardWouldBe, RewriteWouldBe, VerdictWouldBe, WhatIf
 from ..house import House
-from ..positions import read_position
 from .output import AsJson, emit_json, open_project, say, spinner
 
 MOST_NAMED = 5
@@ -50,7 +49,7 @@ def what_if(
     asked_rule = None if rule is None else read_rule(rule)
     asked_reward = None if reward is None else read_reward(reward)
     with open_project() as house:
-        upto = house.views(read_position(house.store, to)).upto
+        upto = house.views_at(to).upto
         if print_rule or print_reward:
             _print_in_force(house, upto, is_rule=print_rule, as_json=as_json)
             return
@@ -122,7 +121,11 @@ def _path(turns: tuple[StatusChange, ...]) -> str:
 def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
     if not moved:
         return []
-    flips = [f"{item.run} would {'pass' if item.would.passed else 'fail'}" for item in moved if _flips(item)]
+    flips = [
+        f"{item.run} would {'pass' if item.would.passed else 'fail'}"
+        for item in moved
+        if item.would.passed != item.actual.passed
+    ]
     known = [
         (item.would.value or 0) - (item.actual.value or 0)
         for item in moved
@@ -130,10 +133,6 @@ def _rewards(moved: Sequence[RewardWouldBe]) -> list[str]:
     ]
     mean = f", value changed by {decimal(sum(known) // len(known))} on average" if any(known) else ""
     return [f"{count_noun(len(moved), 'run')} would be graded differently{mean}", *_bullet_lines(flips)]
-
-
-def _flips(item: RewardWouldBe) -> bool:
-    return item.would.passed != item.actual.passed
 
 
 def _verdict(item: VerdictWouldBe) -> list[str]:

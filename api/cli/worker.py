@@ -26,21 +26,10 @@ from ..sweeps.executors import Way, executor_of
 from ..sweeps.step_checks import Watching, nobody, watching_of
 from ..sweeps.worker import ROLES, Role, see_site, work
 from ..training.weights import folders_of
-from .course_options import (
-    BudgetDollars,
-    BudgetMinutes,
-    BudgetRuns,
-    Clusters,
-    EvidenceRule,
-    Rounds,
-    Rule,
-    Verdicts,
-    refuse_memoryless,
-    within,
-)
+from . import course_options as options
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
-from .sweep_options import VerifySteps, dialect_from
+from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 
 _TEXTS = {
     "added": "added {count} planned jobs to the queue",
@@ -68,11 +57,9 @@ def worker(
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
-    executor: Annotated[
-        Way, typer.Option(help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
-    ] = Way.PLAN,
+    executor: How = Way.PLAN,
     verify_steps: VerifySteps = False,
-    max_parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")] = 4,
+    max_parallel: MaxParallel = 4,
     timeout: Annotated[
         float, typer.Option(min=1, help="Time limit of a run in seconds; beyond it the run counts as missing.")
     ] = 900,
@@ -86,13 +73,13 @@ def worker(
     retry_parked: Annotated[
         bool, typer.Option("--retry-parked", help="First put parked jobs back in the queue.")
     ] = False,
-    rule: Rule = EvidenceRule.PAIRED,
-    rounds: Rounds = 8,
-    budget_runs: BudgetRuns = None,
-    budget_dollars: BudgetDollars = None,
-    budget_minutes: BudgetMinutes = None,
-    verdicts: Verdicts = None,
-    cluster: Clusters = None,
+    rule: options.Rule = options.EvidenceRule.PAIRED,
+    rounds: options.Rounds = 8,
+    budget_runs: options.BudgetRuns = None,
+    budget_dollars: options.BudgetDollars = None,
+    budget_minutes: options.BudgetMinutes = None,
+    verdicts: options.Verdicts = None,
+    cluster: options.Clusters = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
     """Play queued rollouts, alone or with other workers.
@@ -102,9 +89,9 @@ def worker(
     """
     chosen = _roles(roles)
     if "controller" in chosen:
-        refuse_memoryless(executor)
+        options.refuse_memoryless(executor)
     course = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
-    course = within(
+    course = options.within(
         replace(course, verify_steps=verify_steps),
         runs=budget_runs,
         dollars=budget_dollars,

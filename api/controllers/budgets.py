@@ -160,13 +160,7 @@ def _verdicts_of_course(store: EventStore, state: CourseState, evaluations: Coll
 
 
 def _budget_in(state: CourseState) -> Budget:
-    return Budget(
-        rounds=state.rounds,
-        runs=state.runs,
-        micro_dollars=state.micro_dollars,
-        minutes=state.minutes,
-        verdicts=state.verdicts,
-    )
+    return Budget(**{name: getattr(state, name) for name in Budget.model_fields})
 
 
 def _stream(site: str) -> str:

@@ -105,7 +105,9 @@ class Controller:
             used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
             step = self._within_budget(views, self._next(views, used), used)
             if step.what == "stop":
-                return self._close(views, said if said is not None and self._has_every_verdict(used) else step.why)
+                why = said if said is not None and self._has_every_verdict(used) else step.why
+                close_course(self.house.store, views, self.site, why)
+                return why
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()
@@ -173,10 +175,6 @@ class Controller:
     def _has_every_verdict(self, used: Spent) -> bool:
         """True if the gate has reached the requested number of verdicts."""
         return self.course.max_verdicts is not None and used.verdicts >= self.course.max_verdicts
-
-    def _close(self, views: PostgresViews, why: str) -> str:
-        close_course(self.house.store, views, self.site, why)
-        return why
 
     def _show(self) -> None:
         views = self.house.views()

@@ -9,28 +9,17 @@ from typing import Literal
 from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
-from eventlog.events import (
-    Artifact,
-    SweepPlanned,
-)
-from gate.benchmark import sealed_instances
+from eventlog.events import Artifact, SweepPlanned
 from gate.renewal import missing_tasks
-from projections.alpha import ALPHA
 from projections.engine.views import Views
 from projections.memories import candidacies
-from projections.rewards import REWARDS, RewardState
+from projections.rewards import REWARDS
 from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
-from ..queries.benchmarks import (
-    benchmark_seeds,
-    is_benchmark_of,
-    present_benchmark,
-    shortage,
-)
+from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
-from ..queries.facts import require
 from ..queries.runs import pending_specs
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
@@ -78,7 +67,8 @@ def decide(
         return begun
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
-    judged = {*_judged_memories(views, site), present.memory.digest, _empty()}
+    empty, _blob = forget_everything(BASE)
+    judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged:
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
@@ -112,11 +102,9 @@ def _judged_memories(views: Views, site: str) -> Iterator[str]:
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:
     """Open an evaluation, or renew the benchmark first if it has no alpha left or too few instances."""
-    benchmark = present_benchmark(views, site)
-    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
-        return Next("renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers")
-    if sealed_instances(benchmark) < course.rules.min_pairs:
-        return Next("renew_benchmark", f"{benchmark.benchmark} is too small: {shortage(benchmark, course.rules)}")
+    why = why_renew(views, present_benchmark(views, site), course.rules)
+    if why is not None:
+        return Next("renew_benchmark", why)
     return Next("open_evaluation", "memory holds something that no champion was judged with")
 
 
@@ -134,8 +122,8 @@ def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Ne
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """True if a sweep used current memory and none of its runs without a trial piece failed."""
-    rewards = views.find(REWARDS, f"{sweep.sweep}__")
-    failed = [spec for spec in sweep.specs if spec.is_plain and not _has_passed(rewards.get(spec.spec_id))]
+    passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
+    failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
     return is_played_with(sweep, present) and not failed
 
 
@@ -144,14 +132,6 @@ def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
     return sweep.artifact.memory.digest == present.memory.digest
 
 
-def _has_passed(reward: RewardState | None) -> bool:
-    return reward is not None and reward.passed
-
-
 def _aside(views: Views) -> str:
     quarantined = [key for key, state in candidacies(views).items() if state.status == "quarantined"]
     return f"; quarantined since a rollback: {', '.join(quarantined)}" if quarantined else ""
-
-
-def _empty() -> str:
-    return forget_everything(BASE)[0].memory.digest

@@ -24,9 +24,7 @@ from eventlog.events import (
     SftQuery,
     SweepPlanned,
 )
-from gate.benchmark import sealed_instances
 from gate.renewal import newest_successor
-from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.engine.views import Views
@@ -35,7 +33,7 @@ from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import BASE, Course
-from ..queries.benchmarks import benchmark_seeds, shortage
+from ..queries.benchmarks import benchmark_seeds, why_renew
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import pending_specs
@@ -235,13 +233,9 @@ def _is_given_up(training: TrainingState) -> bool:
 
 
 def _judge_next(views: Views, last: SlowRound, course: SlowCourse, site: str) -> SlowNext:
-    benchmark, rules = policy_benchmark(views, site), course.sizes.rules
-    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
-        return SlowNext(
-            "renew_benchmark", f"{benchmark.benchmark} is exhausted: it has judged all its challengers", last
-        )
-    if sealed_instances(benchmark) < rules.min_pairs:
-        return SlowNext("renew_benchmark", f"{benchmark.benchmark} is too small: {shortage(benchmark, rules)}", last)
+    why = why_renew(views, policy_benchmark(views, site), course.sizes.rules)
+    if why is not None:
+        return SlowNext("renew_benchmark", why, last)
     return SlowNext("open_evaluation", "a checkpoint was saved that nobody judged", last)
 
 

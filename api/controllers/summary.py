@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eventlog.events import ArmSummary, Interval
+from eventlog.events import ArmSummary
 from eventlog.store import Position
 from gate.figures import dollars
 from projections.benchmarks import BENCHMARKS
@@ -78,7 +78,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
     rewards = views.find(REWARDS).values()
     verdict = last_verdict(views, site)
     before, after = _successes(verdict)
-    spent = views.get(COSTS, SPENT)
+    spent, present = views.get(COSTS, SPENT), present_champion(views)
     return Summary(
         loop=loop,
         site=site,
@@ -87,7 +87,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         evaluation=None if verdict is None else verdict.evaluation,
         before=before,
         after=after,
-        champion=_champion(views),
+        champion=f"{present.name}, since position {present.since}, set by {present.by}",
         runs=len(runs),
         missing=sum(run.status == "missing" for run in runs),
         graded=len(rewards),
@@ -126,20 +126,12 @@ def _successes(state: VerdictState | None) -> tuple[str, str]:
 
 def _success(arm: ArmSummary) -> str:
     rate = arm.passed * 1_000_000 // arm.runs if arm.runs else 0
-    return f"{_short(rate)} {_span(arm.success)}  {arm.passed} of {arm.runs} sealed runs passed with {arm.artifact}"
-
-
-def _span(interval: Interval) -> str:
-    return f"[{_short(interval.low)}, {_short(interval.high)}]"
+    span = f"[{_short(arm.success.low)}, {_short(arm.success.high)}]"
+    return f"{_short(rate)} {span}  {arm.passed} of {arm.runs} sealed runs passed with {arm.artifact}"
 
 
 def _short(millionths: int) -> str:
     return f"{millionths / 1_000_000:.3f}"
-
-
-def _champion(views: PostgresViews) -> str:
-    state = present_champion(views)
-    return f"{state.name}, since position {state.since}, set by {state.by}"
 
 
 def _describe_spending(spent: CostState | None, asked: Mapping[str, int | None]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.envs.environment import Environment
@@ -85,8 +85,5 @@ def _one_more(house: House, sweep: SweepPlanned, found: Mapping[str, GroupClass]
     wanting = sorted(
         name for name, known in by_group.items() if name in found and not found[name].grpo_usable and len(known) < most
     )
-    return tuple(spec for name in wanting for spec in _extend(sweep, by_group[name]))
-
-
-def _extend(sweep: SweepPlanned, known: Sequence[Spec]) -> tuple[Spec, ...]:
-    return extend_group(sweep.sweep, sweep.templates, known, len(known) + 1)
+    extended = (extend_group(sweep.sweep, sweep.templates, by_group[name], len(by_group[name]) + 1) for name in wanting)
+    return tuple(spec for group in extended for spec in group)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -71,8 +71,10 @@ def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
     yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
     if not is_of_plans(made.query):
         yield f"| rows with an answer truncated at its maximum length | {seen.truncated} |"
-    yield from _table("## Refused", ("reason", "runs", "means"), _refusal_rows(made))
-    yield from _table("## Columns", ("column", "type"), _columns(made))
+    refused = ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
+    yield from _table("## Refused", ("reason", "runs", "means"), refused)
+    columns = ((f"`{name}`", f"`{dtype}`") for name, dtype in row_schema(made.query).items())
+    yield from _table("## Columns", ("column", "type"), columns)
     if not is_of_plans(made.query):
         rows = ((*policy, str(amount)) for policy, amount in sorted(seen.policies.items()))
         yield from _table("## Drawn by", (*_POLICY, "rows"), rows)
@@ -80,15 +82,6 @@ def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
     yield "Every row names its run and group. The events of a run are its stream: `flywheel runs show RUN`."
     name = frozen.group if isinstance(frozen, SliceState) else made.digest
     yield f"`flywheel dataset verify {name}` rebuilds the rows from the log and compares their digest."
-
-
-def _refusal_rows(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
-    return ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
-
-
-def _columns(made: DatasetSummary) -> Iterable[tuple[str, ...]]:
-    schema: Mapping[str, pl.DataType] = row_schema(made.query)
-    return ((f"`{name}`", f"`{dtype}`") for name, dtype in schema.items())
 
 
 def _table(title: str, columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:

@@ -28,8 +28,9 @@ from projections.rewards import REWARDS
 from projections.runs import RUNS
 from projections.taint import Holding
 
-from ..errors import DatasetErased, EmptyDataset, Unknown
+from ..errors import DatasetErased, EmptyDataset
 from ..queries.datasets import Frozen, find_dataset
+from ..queries.facts import find_state
 from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
@@ -233,9 +234,8 @@ def _digest_of(query: Query) -> str:
 
 def refuse_unknown_group(views: Views, group: str) -> None:
     """Raise Unknown if no run that counts belongs to the group."""
-    if views.get(GROUPS, group) is None:
-        way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` show groups."
-        raise Unknown(what="group", actual=group, way_out=way_out)
+    way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` show groups."
+    find_state(views, GROUPS, group, what="group", way_out=way_out)
 
 
 def load(

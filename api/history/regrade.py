@@ -27,7 +27,7 @@ from eventlog.events import RewardGraded, RunFinished, RunStarted, StepTaken
 from eventlog.store import Append, EventStore, KeyReused, Position
 from projections.contamination import is_contaminated
 from projections.engine.views import PostgresViews, Views
-from projections.rewards import REWARDS, RewardState
+from projections.rewards import REWARDS
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 
@@ -84,7 +84,7 @@ def _regrade(house: House, views: PostgresViews, run: RunState, version: str, gr
     if reward is None:
         return Regrade(run.run, "failed", reason="it has no grade yet")
     if reward.version == version:
-        return _answer(run.run, "already", reward)
+        return Regrade(run.run, "already", reward.passed, reward.score, reward.passed, reward.score)
     try:
         event = _grade(house, run.run, version, grade)
     except BlobErased as error:
@@ -113,10 +113,6 @@ def _refuse(views: Views, run: RunState) -> Regrade | None:
     if opened is not None and opened.decision is None:
         return Regrade(run.run, "undecided", reason=f"{run.evaluation} has no verdict yet")
     return None
-
-
-def _answer(run: str, outcome: Outcome, reward: RewardState) -> Regrade:
-    return Regrade(run, outcome, reward.passed, reward.score, reward.passed, reward.score)
 
 
 def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGraded:

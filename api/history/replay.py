@@ -62,6 +62,7 @@ def recording_of(
     begun = next(item.position for item in events if isinstance(item.event, RunStarted))
     steps = tuple(item.event for item in events if isinstance(item.event, StepTaken))
     graded = next(((item.position, item.event) for item in events if isinstance(item.event, RewardGraded)), None)
+    pages = dict.fromkeys(step.observation for step in steps if step.observation is not None)
     return Recording(
         started=started,
         reset=next((item.event for item in events if isinstance(item.event, InstanceReset)), None),
@@ -69,7 +70,7 @@ def recording_of(
         finished=finished,
         graded=None if graded is None else graded[1],
         plan=plan_from(blobs.get(started.plan).body),
-        texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in _pages(steps)},
+        texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in pages},
         derived=_derive_plan(store, blobs, views_at, started, begun, embedded),
         memory=_memory(views_at, started),
         end_state=_end_state(blobs, finished),
@@ -91,10 +92,6 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     if started.executor != plan_executor.NAME:
         raise NotReplayable(run=run, actual=f"its executor is {started.executor!r}")
     return started, finished
-
-
-def _pages(steps: Sequence[StepTaken]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(step.observation for step in steps if step.observation is not None))
 
 
 def _derive_plan(

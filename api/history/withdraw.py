@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from eventlog.chain import canonical, digest
 from eventlog.events import RunsWithdrawn
@@ -62,7 +62,8 @@ def withdrawal(runs: Sequence[str], reason: str) -> tuple[RunsWithdrawn, ...]:
     """Events that withdraw these runs. Raises NoReason."""
     if not reason.strip():
         raise NoReason(what="the runs are withdrawn")
-    return tuple(RunsWithdrawn(runs=part, reason=reason) for part in _parts(runs))
+    parts = (tuple(runs[start : start + MOST_IN_ONE]) for start in range(0, len(runs), MOST_IN_ONE))
+    return tuple(RunsWithdrawn(runs=part, reason=reason) for part in parts)
 
 
 def runs_of_champion(views: Views) -> tuple[str, ...]:
@@ -74,10 +75,6 @@ def runs_of_champion(views: Views) -> tuple[str, ...]:
     return tuple(
         run for run in runs_of_artifact(views, state.pointed_artifact(), after=state.since) if run not in before
     )
-
-
-def _parts(runs: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return (tuple(runs[start : start + MOST_IN_ONE]) for start in range(0, len(runs), MOST_IN_ONE))
 
 
 def _already(runs: Sequence[str], since: int) -> AlreadyWithdrawn:

@@ -14,8 +14,9 @@ from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS
 
-from ..errors import Unknown
-from .facts import require
+from .facts import find_state, require
+
+WAY_OUT = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
 
 
 class BenchmarkList(msgspec.Struct, frozen=True):
@@ -41,16 +42,7 @@ def list_benchmarks(views: Views) -> BenchmarkList:
 
 def find_benchmark(views: Views, name: str) -> BenchmarkState:
     """A benchmark by its name. Raises Unknown."""
-    state = views.get(BENCHMARKS, name)
-    if state is None:
-        raise no_benchmark(name)
-    return state
-
-
-def no_benchmark(name: str) -> Unknown:
-    """What is raised if there is no benchmark of this name."""
-    way_out = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
-    return Unknown(what="benchmark", actual=name, way_out=way_out)
+    return find_state(views, BENCHMARKS, name, what="benchmark", way_out=WAY_OUT)
 
 
 def benchmark_row(views: Views, state: BenchmarkState) -> BenchmarkRow:
@@ -97,6 +89,15 @@ def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
 def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str:
     """Why a benchmark can only void under these rules."""
     return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
+
+
+def why_renew(views: Views, benchmark: BenchmarkFrozen, rules: Rules) -> str | None:
+    """Why a benchmark needs a successor before another challenger can be judged; None if it needs none."""
+    if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
+        return f"{benchmark.benchmark} is exhausted: it has judged all its challengers"
+    if sealed_instances(benchmark) < rules.min_pairs:
+        return f"{benchmark.benchmark} is too small: {shortage(benchmark, rules)}"
+    return None
 
 
 def benchmark_seeds(views: Views, site: str) -> frozenset[int]:

@@ -7,8 +7,7 @@ import msgspec
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.engine.views import Views
 
-from ..errors import Unknown
-from .facts import require
+from .facts import find_state, require
 from .history import Since, history_of
 
 
@@ -31,14 +30,11 @@ def present_champion(views: Views) -> ChampionState:
 
 def show_champion(views: Views) -> ChampionAnswer:
     """The champion. Raises Unknown where none was pointed at yet."""
-    state = views.get(CHAMPIONS, CHAMPION)
-    if state is None:
-        way_out = (
-            f"None was pointed at up to position {views.upto}; `flywheel run` points the first one,"
-            " `flywheel champion point` any."
-        )
-        raise Unknown(what="champion", actual=CHAMPION, way_out=way_out)
-    return ChampionAnswer(champion=state)
+    way_out = (
+        f"None was pointed at up to position {views.upto}; `flywheel run` points the first one,"
+        " `flywheel champion point` any."
+    )
+    return ChampionAnswer(champion=find_state(views, CHAMPIONS, CHAMPION, what="champion", way_out=way_out))
 
 
 def champion_history(views: Views) -> ChampionHistory:

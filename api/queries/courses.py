@@ -9,7 +9,7 @@ from projections.courses import COURSES, CourseState, course_key
 from projections.engine.views import Views
 from projections.memories import candidacies
 
-from ..errors import Unknown
+from .facts import find_state
 from .history import Since, history_of
 from .paging import page_after
 
@@ -36,9 +36,8 @@ def list_courses(views: Views, *, after: str | None = None, limit: int | None = 
 
 def show_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseAnswer:
     """The last course of a loop on a site, and its history. Raises Unknown."""
-    state, key = last_course(views, site, loop), course_key(site, loop)
-    if state is None:
-        raise Unknown(what="course", actual=key, way_out="List them with GET /v1/courses.")
+    key = course_key(site, loop)
+    state = find_state(views, COURSES, key, what="course", way_out="List them with GET /v1/courses.")
     return CourseAnswer(course=state, history=history_of(views, COURSES, key))
 
 

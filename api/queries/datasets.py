@@ -12,6 +12,7 @@ from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.slices import SLICES, SliceState
 
 from ..errors import Unknown
+from .facts import find_state
 
 Frozen = DatasetState | SliceState
 """What can be made again: a frozen dataset or a registered slice."""
@@ -79,11 +80,8 @@ def find_dataset(views: Views, digest: str) -> DatasetState:
 
 def find_slice(views: Views, group: str) -> SliceState:
     """The slice of a group. Raises Unknown."""
-    found = views.get(SLICES, group)
-    if found is None:
-        way_out = "Register it with `flywheel dataset slice --group GROUP`, or list slices with GET /v1/slices."
-        raise Unknown(what="slice", actual=group, way_out=way_out)
-    return found
+    way_out = "Register it with `flywheel dataset slice --group GROUP`, or list slices with GET /v1/slices."
+    return find_state(views, SLICES, group, what="slice", way_out=way_out)
 
 
 def show_dataset(views: Views, digest: str) -> DatasetAnswer:

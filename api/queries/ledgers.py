@@ -8,7 +8,8 @@ from projections.alpha import ALPHA, AlphaState, Spending
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
-from .benchmarks import no_benchmark
+from .benchmarks import WAY_OUT
+from .facts import find_state
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +58,7 @@ def list_ledgers(views: Views) -> tuple[Ledger, ...]:
 
 def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
     """The ledger of one benchmark. Raises Unknown."""
-    state = views.get(ALPHA, benchmark)
-    if state is None:
-        raise no_benchmark(benchmark)
+    state = find_state(views, ALPHA, benchmark, what="benchmark", way_out=WAY_OUT)
     return LedgerAnswer(ledger=_ledger(state, views.find(VERDICTS)))
 
 

@@ -19,8 +19,8 @@ from projections.pieces import PieceState
 from projections.rewrites import RewriteState
 from projections.taint import withdrawals
 
-from ..errors import Unknown
 from .changes import describe_change
+from .facts import find_state
 from .history import Since, history_of
 from .piece_reports import PieceSummary, StatusRow, TrialRow, status_rows, summarize_piece, trials_of
 
@@ -148,10 +148,8 @@ def find_pieces(views: Views, kind: PieceKind) -> PieceList[Any]:
 def show_piece(views: Views, kind: PieceKind, piece: str) -> PieceAnswer[Any]:
     """A piece with its history. Raises Unknown."""
     fold = FOLDS[kind]
-    state = views.get(fold, piece)
-    if state is None:
-        way_out = f"List them with `flywheel {fold.name} list` or GET /v1/{fold.name}."
-        raise Unknown(what=kind, actual=piece, way_out=way_out)
+    way_out = f"List them with `flywheel {fold.name} list` or GET /v1/{fold.name}."
+    state = find_state(views, fold, piece, what=kind, way_out=way_out)
     return SINGLES[kind](piece=state, history=history_of(views, fold, piece))
 
 

@@ -17,7 +17,10 @@ from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from .events import LoggedEvent, logged_event
+from .facts import find_state
 from .paging import page_after
+
+WAY_OUT = "List them with `flywheel runs list` or GET /v1/runs."
 
 
 class MarkedRun(RunState, frozen=True, kw_only=True):
@@ -122,15 +125,12 @@ def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
 
 def require_run(views: Views, run: str) -> RunState:
     """The state of a run. Raises Unknown."""
-    state = views.get(RUNS, run)
-    if state is None:
-        raise unknown_run(run)
-    return state
+    return find_state(views, RUNS, run, what="run", way_out=WAY_OUT)
 
 
 def unknown_run(named: str) -> Unknown:
     """The error that no run has this name, or these names."""
-    return Unknown(what="run", actual=named, way_out="List them with `flywheel runs list` or GET /v1/runs.")
+    return Unknown(what="run", actual=named, way_out=WAY_OUT)
 
 
 def _mark_run(

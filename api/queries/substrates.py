@@ -9,7 +9,7 @@ from agents.learning.allocator import greedy, value_of
 from projections.engine.views import Views
 from projections.substrates import SUBSTRATES, SubstrateState, SubstrateStats
 
-from ..errors import Unknown
+from .facts import find_state
 from .history import Since
 from .paging import page_after
 
@@ -60,10 +60,8 @@ def list_clusters(views: Views, after: str | None = None, limit: int | None = No
 
 def show_cluster(views: Views, cluster: str) -> SubstrateAnswer:
     """A cluster with its history. Raises Unknown."""
-    state = views.get(SUBSTRATES, cluster)
-    if state is None:
-        way_out = "List them with `flywheel substrates list` or GET /v1/substrates."
-        raise Unknown(what="cluster", actual=cluster, way_out=way_out)
+    way_out = "List them with `flywheel substrates list` or GET /v1/substrates."
+    state = find_state(views, SUBSTRATES, cluster, what="cluster", way_out=way_out)
     changes = views.history(SUBSTRATES, cluster)
     history = tuple(
         Since(since=each.since, state=None if each.state is None else _cluster(each.state)) for each in changes

@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..errors import Unknown
+from .facts import find_state
 
 
 class VerdictList(msgspec.Struct, frozen=True):
@@ -37,11 +37,8 @@ def list_verdicts(views: Views) -> VerdictList:
 
 def show_verdict(views: Views, evaluation: str) -> VerdictAnswer:
     """One evaluation. Raises Unknown."""
-    state = views.get(VERDICTS, evaluation)
-    if state is None:
-        way_out = "List them with `flywheel gate list` or GET /v1/verdicts."
-        raise Unknown(what="evaluation", actual=evaluation, way_out=way_out)
-    return VerdictAnswer(verdict=state)
+    way_out = "List them with `flywheel gate list` or GET /v1/verdicts."
+    return VerdictAnswer(verdict=find_state(views, VERDICTS, evaluation, what="evaluation", way_out=way_out))
 
 
 def verdict_row(state: VerdictState) -> VerdictRow:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import benchmarks, ledgers
-from .problems import Problem
+from .problems import problem_of
 from .reading import Id, Reading, reply
 from .schemas import answer_of
 
@@ -21,10 +21,7 @@ def list_benchmarks(views: Reading) -> Response:
 @router.get(
     "/{benchmark:path}/ledger",
     summary="What was spent on a benchmark",
-    responses={
-        200: answer_of(ledgers.LedgerAnswer),
-        404: {"model": Problem, "description": "There is no such benchmark."},
-    },
+    responses={200: answer_of(ledgers.LedgerAnswer), 404: problem_of("There is no such benchmark.")},
 )
 def one_ledger(views: Reading, benchmark: Id) -> Response:
     """`{"ledger": ...}`: alpha, challengers, what is left, and each evaluation with what it spent and decided."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from eventlog.blobs import Blob
 
 from .errors import BlobTooLarge
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, reply
 
 router = APIRouter(prefix="/blobs", tags=["blobs"])
@@ -59,8 +59,8 @@ Body = Annotated[bytes, Depends(_read_body)]
     openapi_extra={"requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string"}}}}},
     responses={
         201: {"description": "They are kept, now or since before: their address."},
-        410: {"model": Problem, "description": "The subject was erased."},
-        413: {"model": Problem, "description": f"More than {MOST_BYTES} bytes."},
+        410: problem_of("The subject was erased."),
+        413: problem_of(f"More than {MOST_BYTES} bytes."),
     },
 )
 def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subject: Subject = None) -> Response:
@@ -75,8 +75,8 @@ def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subjec
     response_class=Response,
     responses={
         200: {"description": "The bytes, with the media type they were put with.", "content": {"*/*": {}}},
-        404: {"model": Problem, "description": "There is no such blob."},
-        410: {"model": Problem, "description": "It was erased with its subject."},
+        404: problem_of("There is no such blob."),
+        410: problem_of("It was erased with its subject."),
     },
 )
 def get_blob(house: HouseOf, address: Address) -> Response:

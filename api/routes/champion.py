@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import champion as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import Reading, reply
 from .schemas import answer_of
 
@@ -15,10 +15,7 @@ router = APIRouter(prefix="/champion", tags=["champion"])
 @router.get(
     "",
     summary="Who is champion",
-    responses={
-        200: answer_of(queries.ChampionAnswer),
-        404: {"model": Problem, "description": "No champion was pointed at yet."},
-    },
+    responses={200: answer_of(queries.ChampionAnswer), 404: problem_of("No champion was pointed at yet.")},
 )
 def champion(views: Reading) -> Response:
     """`{"champion": ...}`: the artifact, who moved the pointer, why, on what evaluation, since when."""

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 
 from ..queries import checkpoints as queries
 from ..training.lineage import lineage
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, Reading, reply
+from .rows import ERASED
 from .schemas import answer_of
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="the checkpoint's digest, in hexadecimal")]
 
-_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such checkpoint."}}
-_ERASED: dict[int | str, dict[str, Any]] = {
-    410: {"model": Problem, "description": "The rows need bytes whose subject was erased."}
-}
+_MISSING = problem_of("There is no such checkpoint.")
 
 
 @router.get("", summary="List checkpoints", responses={200: answer_of(queries.CheckpointList)})
@@ -28,7 +26,7 @@ def list_checkpoints(views: Reading) -> Response:
     return reply(queries.list_checkpoints(views))
 
 
-@router.get("/{digest}", summary="One checkpoint", responses={**_MISSING, 200: answer_of(queries.CheckpointAnswer)})
+@router.get("/{digest}", summary="One checkpoint", responses={404: _MISSING, 200: answer_of(queries.CheckpointAnswer)})
 def one_checkpoint(views: Reading, digest: Digest) -> Response:
     """`{"checkpoint": ..., "training": ...}`: what it came from, and the stage that gave it."""
     return reply(queries.show_checkpoint(views, digest))
@@ -37,7 +35,7 @@ def one_checkpoint(views: Reading, digest: Digest) -> Response:
 @router.get(
     "/{digest}/lineage",
     summary="What a checkpoint was learned from",
-    responses={**_MISSING, **_ERASED, 200: answer_of(queries.LineageAnswer)},
+    responses={404: _MISSING, 410: ERASED, 200: answer_of(queries.LineageAnswer)},
 )
 def lineage_of(house: HouseOf, views: Reading, digest: Digest) -> Response:
     """`{"lineage": [...]}`: the checkpoint, then parents and bases, each with dataset, groups, runs, positions."""

@@ -9,15 +9,13 @@ from fastapi import APIRouter, Query, Response
 from eventlog.events import CourseLoop
 
 from ..queries import courses as queries
-from .problems import Problem
-from .reading import LIMIT, Id, Limit, Reading, reply
+from .problems import problem_of
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/courses", tags=["courses"])
 
-After = Annotated[
-    str | None, Query(max_length=210, pattern=r"^[^\x00]*$", description="courses whose place sorts after this")
-]
+After = Annotated[str | None, sorted_after(210, "courses whose place sorts after this")]
 Loop = Annotated[CourseLoop, Query(description="which loop's courses")]
 
 
@@ -39,10 +37,7 @@ def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> R
 @router.get(
     "/{environment:path}",
     summary="The courses of one loop on one environment",
-    responses={
-        200: answer_of(queries.CourseAnswer),
-        404: {"model": Problem, "description": "No course of this loop was opened there yet."},
-    },
+    responses={200: answer_of(queries.CourseAnswer), 404: problem_of("No course of this loop was opened there yet.")},
 )
 def one_environment(views: Reading, environment: Id, loop: Loop = "fast") -> Response:
     """`{"course": the last, "history": [{"since": position, "state": ...}]}`, oldest first: opened, changed, closed."""

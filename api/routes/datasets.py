@@ -9,9 +9,9 @@ from fastapi import APIRouter, Path, Response
 from ..datasets.card import card_of
 from ..datasets.freeze import load
 from ..queries import datasets as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, Reading, reply
-from .rows import ARROW, NDJSON, OFFERED, Accept, IfNoneMatch, send_rows
+from .rows import ARROW, ERASED, NDJSON, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 
 __all__ = ["ARROW", "NDJSON", "router"]
@@ -20,10 +20,7 @@ router = APIRouter(prefix="/datasets", tags=["datasets"])
 
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="the SHA-256 of the rows, in hexadecimal")]
 
-_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "There is no such dataset."}}
-_ERASED: dict[int | str, dict[str, Any]] = {
-    410: {"model": Problem, "description": "The rows need bytes whose subject was erased."}
-}
+_MISSING = problem_of("There is no such dataset.")
 
 
 @router.get("", summary="List datasets", responses={200: answer_of(queries.DatasetList)})
@@ -32,7 +29,7 @@ def list_datasets(views: Reading) -> Response:
     return reply(queries.list_datasets(views))
 
 
-@router.get("/{digest}", summary="One dataset", responses={**_MISSING, 200: answer_of(queries.DatasetAnswer)})
+@router.get("/{digest}", summary="One dataset", responses={404: _MISSING, 200: answer_of(queries.DatasetAnswer)})
 def one_dataset(views: Reading, digest: Digest) -> Response:
     """`{"dataset": ...}` as it was frozen."""
     return reply(queries.show_dataset(views, digest))
@@ -42,7 +39,7 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
     "/{digest}/card",
     summary="A dataset's card",
     response_class=Response,
-    responses={**_MISSING, **_ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
+    responses={404: _MISSING, 410: ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
     """What the dataset is of, what was refused and why, its columns, where it comes from, in Markdown."""
@@ -54,13 +51,7 @@ def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
     "/{digest}/rows",
     summary="The rows of a dataset",
     response_class=Response,
-    responses={
-        **_MISSING,
-        **_ERASED,
-        200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
-        304: {"description": "They are the ones of If-None-Match."},
-        406: {"model": Problem, "description": "Neither Arrow nor NDJSON is accepted."},
-    },
+    responses={404: _MISSING, **ROWS},
 )
 def rows(
     house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None

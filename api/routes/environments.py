@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from ..queries import environments as queries
-from .reading import LIMIT, Limit, Reading, reply
+from .reading import LIMIT, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 
-After = Annotated[
-    str | None, Query(max_length=200, pattern=r"^[^\x00]*$", description="environments whose name sorts after this")
-]
+After = Annotated[str | None, sorted_after(200, "environments whose name sorts after this")]
 
 
 @router.get("", summary="List environments", responses={200: answer_of(queries.EnvironmentPage)})

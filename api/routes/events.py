@@ -19,7 +19,7 @@ from . import outside
 from .access import Caller
 from .admission import append_limiter
 from .errors import AppendConflict, AppendKeyReused, Unprocessable
-from .problems import Problem, faults
+from .problems import faults, problem_of
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .schemas import ANY_EVENT, answer_of
 
@@ -87,9 +87,9 @@ Key = Annotated[
     responses={
         200: answer_of(queries.AppendAnswer, "The key was seen with this content: the positions it took then."),
         201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
-        403: {"model": Problem, "description": "Events that only the gate and an operator append."},
-        409: {"model": Problem, "description": "The stream is at another version, or the key had other content."},
-        429: {"model": Problem, "description": "Too many appends wait; try again with the same key."},
+        403: problem_of("Events that only the gate and an operator append."),
+        409: problem_of("The stream is at another version, or the key had other content."),
+        429: problem_of("Too many appends wait; try again with the same key."),
     },
 )
 async def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:

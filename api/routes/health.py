@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from projections.engine.builds import Bookmark, bookmarks
 
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, mark, reply
 
 router = APIRouter(tags=["health"])
@@ -15,7 +15,7 @@ router = APIRouter(tags=["health"])
 @router.get(
     "/healthz",
     summary="Is it up",
-    responses={503: {"model": Problem, "description": "The database does not answer."}},
+    responses={503: problem_of("The database does not answer.")},
 )
 def healthz(request: Request, house: HouseOf) -> Response:
     """The head of the log and the position of each projection; a parked one says where. Needs no token."""

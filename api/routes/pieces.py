@@ -8,7 +8,7 @@ from eventlog.events import PieceKind
 from projections.memories import LOOSE
 
 from ..queries import pieces as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import Id, Reading, reply
 from .schemas import answer_of
 
@@ -32,10 +32,7 @@ def router_of(kind: PieceKind) -> APIRouter:
         "/{piece_id:path}",
         summary=f"One {kind} with its history",
         name=f"one_{kind}",
-        responses={
-            200: answer_of(queries.SINGLES[kind]),
-            404: {"model": Problem, "description": f"There is no such {kind}."},
-        },
+        responses={200: answer_of(queries.SINGLES[kind]), 404: problem_of(f"There is no such {kind}.")},
     )
     def one_piece(views: Reading, piece_id: Id) -> Response:
         """The piece and `"history": [{"since": position, "state": ...}]`, oldest first."""

@@ -131,6 +131,11 @@ def invalid(errors: Sequence[Any]) -> Response:
     return problem(422, "InvalidRequest", f"{first['where'] or 'The body'}: {first['message']}.", {"errors": found})
 
 
+def problem_of(description: str) -> dict[str, Any]:
+    """The entry for the status of an error in the `responses` of a route."""
+    return {"model": Problem, "description": description}
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of the application in the one shape."""
     _install_ours(app)

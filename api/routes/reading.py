@@ -43,6 +43,12 @@ Wanted = Annotated[str | None, Query(min_length=1, max_length=200, pattern=_NO_N
 
 Limit = Annotated[int, Query(ge=1, le=MOST, description="the most items to answer with")]
 
+
+def sorted_after(longest: int, description: str) -> Any:
+    """The parameter that a list begins after: a name of at most so many characters."""
+    return Query(max_length=longest, pattern=r"^[^\x00]*$", description=description)
+
+
 AsOf = Annotated[
     str | None,
     Query(

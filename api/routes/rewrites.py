@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import pieces as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import Id, Reading, reply
 from .schemas import answer_of
 
@@ -21,10 +21,7 @@ def list_rewrites(views: Reading) -> Response:
 @router.get(
     "/{rewrite_id:path}",
     summary="One rewrite with its history",
-    responses={
-        200: answer_of(queries.RewriteAnswer),
-        404: {"model": Problem, "description": "There is no such rewrite."},
-    },
+    responses={200: answer_of(queries.RewriteAnswer), 404: problem_of("There is no such rewrite.")},
 )
 def one_rewrite(views: Reading, rewrite_id: Id) -> Response:
     """`{"rewrite": ..., "history": [{"since": position, "state": ...}]}`, oldest first."""

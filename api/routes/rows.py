@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from io import BytesIO
-from typing import Annotated
+from typing import Annotated, Any
 
 import polars as pl
 from fastapi import Header, Response
@@ -15,10 +15,20 @@ from projections.taint import erasures
 from ..house import House
 from .errors import NotAcceptable
 from .negotiation import preferred_type
+from .problems import problem_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
 OFFERED = (ARROW, NDJSON)
+
+ERASED = problem_of("The rows need bytes whose subject was erased.")
+ROWS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
+    304: {"description": "They are the ones of If-None-Match."},
+    406: problem_of("Neither Arrow nor NDJSON is accepted."),
+    410: ERASED,
+}
+"""What a route that sends rows can answer, beside a missing name."""
 
 _CHUNK = 1 << 20
 
@@ -43,7 +53,8 @@ def send_rows(
     if _is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     body = _encode(frame, media)
-    return StreamingResponse(_chunks(body), media_type=media, headers={**headers, "Content-Length": str(len(body))})
+    chunks = (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
+    return StreamingResponse(chunks, media_type=media, headers={**headers, "Content-Length": str(len(body))})
 
 
 def _is_known(if_none_match: str | None, tag: str) -> bool:
@@ -58,7 +69,3 @@ def _encode(frame: pl.DataFrame, media: str) -> memoryview:
     else:
         frame.write_ndjson(body)
     return body.getbuffer()
-
-
-def _chunks(body: memoryview) -> Iterator[memoryview]:
-    return (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from ..queries import runs as queries
-from .problems import Problem
-from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply
+from .problems import problem_of
+from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 Status = Literal["started", "completed", "halted", "out_of_budget", "missing"]
-After = Annotated[
-    str | None, Query(max_length=200, pattern=r"^[^\x00]*$", description="runs whose name sorts after this")
-]
+After = Annotated[str | None, sorted_after(200, "runs whose name sorts after this")]
 
 
 @router.get("", summary="List runs with their rewards", responses={200: answer_of(queries.RunPage)})
@@ -42,10 +40,7 @@ def list_runs(
 @router.get(
     "/{run_id:path}",
     summary="One run with its reward and events",
-    responses={
-        200: answer_of(queries.RunAnswer),
-        404: {"model": Problem, "description": "There is no such run."},
-    },
+    responses={200: answer_of(queries.RunAnswer), 404: problem_of("There is no such run.")},
 )
 def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
     """`{"run": ..., "reward": ... or null, "events": [...]}`."""

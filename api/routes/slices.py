@@ -10,16 +10,16 @@ from eventlog.store import Position
 
 from ..datasets.freeze import again, build_dataset
 from ..queries import datasets as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, Reading, reply
-from .rows import OFFERED, Accept, IfNoneMatch, send_rows
+from .rows import ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 
 router = APIRouter(prefix="/slices", tags=["datasets"])
 
 Group = Annotated[str, Path(description="the group's name")]
 
-_MISSING: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "No slice of it is registered."}}
+_MISSING = problem_of("No slice of it is registered.")
 
 
 @router.get("", summary="List slices", responses={200: answer_of(queries.SliceList)})
@@ -28,7 +28,7 @@ def list_slices(views: Reading) -> Response:
     return reply(queries.list_slices(views))
 
 
-@router.get("/{group}", summary="One slice", responses={**_MISSING, 200: answer_of(queries.SliceAnswer)})
+@router.get("/{group}", summary="One slice", responses={404: _MISSING, 200: answer_of(queries.SliceAnswer)})
 def one_slice(views: Reading, group: Group) -> Response:
     """`{"slice": ...}` as it was registered last."""
     return reply(queries.show_slice(views, group))
@@ -38,13 +38,7 @@ def one_slice(views: Reading, group: Group) -> Response:
     "/{group}/rows",
     summary="The rows of a group, as one shard",
     response_class=Response,
-    responses={
-        **_MISSING,
-        200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
-        304: {"description": "They are the ones of If-None-Match."},
-        406: {"model": Problem, "description": "Neither Arrow nor NDJSON is accepted."},
-        410: {"model": Problem, "description": "The rows need bytes whose subject was erased."},
-    },
+    responses={404: _MISSING, **ROWS},
 )
 def rows(
     house: HouseOf, views: Reading, group: Group, accept: Accept = None, if_none_match: IfNoneMatch = None

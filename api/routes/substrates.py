@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 
 from ..queries import substrates as queries
-from .problems import Problem
-from .reading import LIMIT, Id, Limit, Reading, reply
+from .problems import problem_of
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/substrates", tags=["substrates"])
 
-After = Annotated[
-    str | None, Query(max_length=400, pattern=r"^[^\x00]*$", description="clusters whose name sorts after this")
-]
+After = Annotated[str | None, sorted_after(400, "clusters whose name sorts after this")]
 
 
 @router.get("", summary="List what each substrate was worth", responses={200: answer_of(queries.SubstratePage)})
@@ -31,10 +29,7 @@ def list_substrates(views: Reading, limit: Limit = LIMIT, after: After = None) -
 @router.get(
     "/{cluster:path}",
     summary="The substrates of one cluster, with their history",
-    responses={
-        200: answer_of(queries.SubstrateAnswer),
-        404: {"model": Problem, "description": "Nothing was chosen in such a cluster yet."},
-    },
+    responses={200: answer_of(queries.SubstrateAnswer), 404: problem_of("Nothing was chosen in such a cluster yet.")},
 )
 def one_cluster(views: Reading, cluster: Id) -> Response:
     """`{"cluster": ..., "history": [{"since": position, "state": ...}]}`, oldest first."""

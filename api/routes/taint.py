@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from ..datasets.freeze import holding_over
 from ..queries import taint as queries
 from .errors import Unprocessable
-from .problems import Problem
+from .problems import problem_of
 from .reading import HouseOf, Reading, Wanted, reply
 from .schemas import answer_of
 
@@ -22,10 +22,7 @@ Runs = Annotated[list[_Name] | None, Query(max_length=100, description="a run; m
 @router.get(
     "",
     summary="What was learned from runs, or from those of a subject",
-    responses={
-        200: answer_of(queries.TaintAnswer),
-        404: {"model": Problem, "description": "There is no such run."},
-    },
+    responses={200: answer_of(queries.TaintAnswer), 404: problem_of("There is no such run.")},
 )
 def taint(house: HouseOf, views: Reading, run: Runs = None, subject: Wanted = None) -> Response:
     """`{"tainted": {...}}`: rewrites, datasets, checkpoints, evaluations and champions that the runs went into.

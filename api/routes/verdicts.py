@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import verdicts as queries
-from .problems import Problem
+from .problems import problem_of
 from .reading import Id, Reading, reply
 from .schemas import answer_of
 
@@ -21,10 +21,7 @@ def list_verdicts(views: Reading) -> Response:
 @router.get(
     "/{evaluation:path}",
     summary="The verdict of one evaluation",
-    responses={
-        200: answer_of(queries.VerdictAnswer),
-        404: {"model": Problem, "description": "There is no such evaluation."},
-    },
+    responses={200: answer_of(queries.VerdictAnswer), 404: problem_of("There is no such evaluation.")},
 )
 def one_verdict(views: Reading, evaluation: Id) -> Response:
     """`{"verdict": ...}`: artifacts, rules, decision and numbers."""

@@ -57,12 +57,9 @@ class Backlog:
         self.read = views.upto
         waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]
-        self.over += [sweep for sweep, found in waiting if not found and _teaches(sweep)]
+        ended = [sweep for sweep, found in waiting if not found]
+        self.over += [sweep for sweep in ended if sweep.learns or not all(spec.is_plain for spec in sweep.specs)]
         return tuple(ticket for _, found in waiting for ticket in found)
-
-
-def _teaches(sweep: SweepPlanned) -> bool:
-    return sweep.learns or not all(spec.is_plain for spec in sweep.specs)
 
 
 def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[JobTicket]:

@@ -10,6 +10,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Event
 from typing import Any, Literal
 
@@ -53,6 +54,8 @@ Role = Literal["runner", "projector", "controller"]
 ROLES: tuple[Role, ...] = ("runner", "projector", "controller")
 Controlling = Callable[[Callable[[], bool]], str]
 """Runs the fast loop until it is done or the given function returns True. Returns why it stopped."""
+Running = Callable[[Callable[[FlywheelError], None]], Runner]
+"""Creates the runner, which calls the given function when its next runs would be missing as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,36 +214,16 @@ def work(
     controller is done; current runs end first. Raises WorkerLost, EnvironmentDown if the site is gone, PlayedInVain,
     and what a controller raises.
     """
-    asyncio.run(
-        _work(
-            house,
-            client,
-            site,
-            terms,
-            tell,
-            executor,
-            follows=follows,
-            watching=watching,
-            advisor=advisor,
-            rule=rule,
-            controlling=controlling,
-        )
-    )
+
+    def runner_at(at: Environment, lost: Callable[[FlywheelError], None]) -> Runner:
+        return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
+
+    running = None if client is None else partial(runner_at, client)
+    asyncio.run(_work(house, running, is_once=terms.until_empty, follows=follows, controlling=controlling))
 
 
 async def _work(
-    house: House,
-    client: Environment | None,
-    site: str,
-    terms: Terms,
-    tell: Callable[[Notice], None],
-    executor: Executor = PLAN,
-    *,
-    follows: bool,
-    watching: Watching = nobody,
-    advisor: Model | None = None,
-    rule: PromotionRule = PAIRED,
-    controlling: Controlling | None = None,
+    house: House, running: Running | None, *, is_once: bool, follows: bool, controlling: Controlling | None
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -252,17 +235,16 @@ async def _work(
         loop.call_soon_threadsafe(stop.set)
 
     tasks: list[asyncio.Task[Any]] = [asyncio.create_task(stop.wait())]
-    if client is not None:
-        runner = _runner(SiteRunner(house, client, site, terms, report_loss, executor, watching, advisor, rule), tell)
-        tasks.append(asyncio.create_task(runner.run(stop)))
+    if running is not None:
+        tasks.append(asyncio.create_task(running(report_loss).run(stop)))
     if controlling is not None:
         tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))
     if follows:
-        once = terms.until_empty and client is None
-        tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=not once)))
+        follow = not is_once or running is not None
+        tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=follow)))
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
-    if client is not None:
+    if running is not None:
         await asyncio.wait(tasks[:2])
     ended.set()
     for result in [*await asyncio.gather(*tasks, return_exceptions=True), *lost]:

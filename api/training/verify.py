@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from eventlog.weights_folder import MANIFEST, Base
 from projections.checkpoints import WeightsState
@@ -52,8 +51,5 @@ def retrain(house: House, state: WeightsState, base: Base, watch: Watch) -> Retr
         trained = produce(house, stage, state.upto, folder, watch)
         before = json.loads(house.blobs.get(state.manifest).body)
         after = json.loads((trained.folder / (_WARMUP if state.is_base else MANIFEST)).read_bytes())
-    return Retrained(state.checkpoint, trained.digest, _differing_files(before, after))
-
-
-def _differing_files(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name)))
+    differing = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return Retrained(state.checkpoint, trained.digest, tuple(differing))

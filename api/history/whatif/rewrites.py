@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from eventlog.events import RewriteWon
 from eventlog.store import Position
 from projections.counterfactual import Mapped
@@ -17,15 +15,13 @@ from .report import RewriteWouldBe
 
 def rewrites(truth: Views, other: Views, mapped: Mapped) -> tuple[RewriteWouldBe, ...]:
     """Rewrites whose status would have changed at other positions or to another status, in order of id."""
-    return tuple(_rewrites(truth, other, mapped))
-
-
-def _rewrites(truth: Views, other: Views, mapped: Mapped) -> Iterator[RewriteWouldBe]:
+    found = []
     for key, state in other.find(REWRITES).items():
         actual = status_changes(truth.history(REWRITES, key))
         would = status_changes(other.history(REWRITES, key))
         if _marks(actual) != _marks(would):
-            yield RewriteWouldBe(key, state.change, actual, would, _streak(mapped, key, would))
+            found.append(RewriteWouldBe(key, state.change, actual, would, _streak(mapped, key, would)))
+    return tuple(found)
 
 
 def _marks(turns: tuple[StatusChange, ...]) -> list[tuple[int, str]]:

@@ -58,15 +58,13 @@ def _judge_again(views_at: ViewsAt, evaluation: str, at: Position, champion: Art
 
 def verdicts(truth: Judged, other: Judged) -> tuple[VerdictWouldBe, ...]:
     """Verdicts whose decision or figures would differ, in the order in which they were reached."""
-    return tuple(_verdicts(truth, other))
-
-
-def _verdicts(truth: Judged, other: Judged) -> Iterator[VerdictWouldBe]:
+    found = []
     for evaluation, verdict in truth.verdicts.items():
         would = other.verdicts[evaluation]
         if would != verdict:
             figures = tuple(_figures(verdict, would))
-            yield VerdictWouldBe(evaluation, verdict.decision, would.decision, would.reasons, figures)
+            found.append(VerdictWouldBe(evaluation, verdict.decision, would.decision, would.reasons, figures))
+    return tuple(found)
 
 
 def _figures(verdict: Verdict, would: Verdict) -> Iterator[Figure]:
