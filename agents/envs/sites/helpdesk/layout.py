@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ..addresses import InstanceAddresses
 from ..markup import site_templates
@@ -19,7 +19,7 @@ class Addresses(InstanceAddresses):
     """The addresses of one instance of Lanternpost."""
 
     family: Family
-    templates = TEMPLATES
+    templates: ClassVar = TEMPLATES
 
     def of(self, place: Place, ticket: Ticket | None = None) -> str:
         """Address of the inbox, of a ticket's page, or of a form's target."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ..addresses import InstanceAddresses
 from ..markup import site_templates
@@ -20,7 +20,7 @@ class Addresses(InstanceAddresses):
     """The addresses of one instance of Harbourline."""
 
     family: Family
-    templates = TEMPLATES
+    templates: ClassVar = TEMPLATES
 
     @property
     def search(self) -> str:
