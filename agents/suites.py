@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from eventlog.chain import canonical
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, first_fault
 from eventlog.events import Spec, Step, StepType
 
 MAX_COST: Final = 10
@@ -127,7 +127,7 @@ def plan_of(suite: Mapping[str, Any]) -> tuple[Step, ...]:
     try:
         found = Suite.model_validate_json(json.dumps(suite))
     except ValidationError as error:
-        raise SuiteRefused(actual=_first(error), expected="the fields of a suite") from error
+        raise SuiteRefused(actual=first_fault(error), expected="the fields of a suite") from error
     signed = signature(suite["_micro_plan"])
     if found.plan_signature != signed:
         raise SuiteRefused(actual=f"its signature is {found.plan_signature}", expected=signed)
@@ -159,14 +159,10 @@ def _step(index: int, intent: MicroIntent) -> Step:
     try:
         return Step.model_validate({"type": intent.type, "intent": intent.intent, **_loop(intent), **intent.params})
     except ValidationError as error:
-        raise SuiteRefused(actual=f"step {index}: {_first(error)}", expected="url, label and value as text") from error
+        raise SuiteRefused(
+            actual=f"step {index}: {first_fault(error)}", expected="url, label and value as text"
+        ) from error
 
 
 def _loop(intent: MicroIntent) -> Mapping[str, int]:
     return {} if intent.loop_target < 0 else {"loop_to": intent.loop_target, "loop_count": intent.loop_count}
-
-
-def _first(error: ValidationError) -> str:
-    """The first validation error, with its location."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"

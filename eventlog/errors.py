@@ -7,7 +7,10 @@ a caller can act on `expected` and `actual` without parsing prose.
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class FlywheelError(Exception):
@@ -27,6 +30,12 @@ class FlywheelError(Exception):
 
 def _rebuilt(kind: type[FlywheelError], facts: dict[str, object]) -> FlywheelError:
     return kind(**facts)
+
+
+def first_fault(error: ValidationError, whole: str = "it") -> str:
+    """The first fault that a validation found, after its place; `whole` names the validated value itself."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, fault['loc'])) or whole}: {fault['msg']}"
 
 
 class UnknownEventType(FlywheelError):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from .disk import flush_to_disk
 from .errors import KeyDamaged, KeysExposed, KeysUnset, SubjectGone
 
 SECRET_BYTES = 32
@@ -131,7 +132,7 @@ class FolderKeys:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-        self._sync()
+        flush_to_disk(self.folder)
         self._shred(tag)
 
     def _file(self, tag: bytes) -> Path:
@@ -168,7 +169,7 @@ class FolderKeys:
                 return
         finally:
             Path(name).unlink()
-        self._sync()
+        flush_to_disk(self.folder)
 
     def _shred(self, tag: bytes) -> None:
         try:
@@ -179,7 +180,7 @@ class FolderKeys:
             self._file(tag).unlink()
         except FileNotFoundError:
             return
-        self._sync()
+        flush_to_disk(self.folder)
 
     def _private(self) -> None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -189,10 +190,3 @@ class FolderKeys:
         mode = self.folder.stat().st_mode
         if mode & _OTHERS:
             raise KeysExposed(folder=self.folder, actual=f"{mode & 0o777:04o}", expected="0700")
-
-    def _sync(self) -> None:
-        descriptor = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -28,6 +28,7 @@ from .blobs import Blob, Inventory, PostgresBlobs, postgres
 from .blobs.envelope import Envelope, Sealer, envelope_json, from_plain
 from .chain import GENESIS, verify_chain
 from .database import first_line
+from .disk import flush_to_disk
 from .errors import BlobDamaged, LogNotEmpty, NotALog
 from .postgres import PostgresStore
 from .store import START, Position, Stored
@@ -73,9 +74,9 @@ def export_log(
             out.write(_line(key))
         for found in kept.read_envelopes(addresses):
             out.write(_line(envelope_json(found)))
-    _flush(partial)
+    flush_to_disk(partial)
     partial.replace(file)
-    _flush(file.parent)
+    flush_to_disk(file.parent)
     return upto
 
 
@@ -95,15 +96,6 @@ def _begin_file(file: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(file)) from error
     return partial
-
-
-def _flush(path: Path) -> None:
-    """Flush a file, or a folder's entries, to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def events_in(file: Path) -> int:

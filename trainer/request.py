@@ -8,24 +8,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field, ValidationError
 
 from eventlog.events.event import Count, Digest, FrozenModel
-from eventlog.events.training import DpoConfig, GrpoConfig, Lora, SftConfig, WarmupConfig
+from eventlog.events.training import DpoConfig, GrpoConfig, Lora, SftConfig, WarmupConfig  # noqa: F401 Lora
 
 from .errors import RequestUnreadable
-
-__all__ = [
-    "Config",
-    "DatasetRef",
-    "DpoConfig",
-    "GrpoConfig",
-    "Lora",
-    "ParentRef",
-    "SftConfig",
-    "TrainingRequest",
-    "WarmupConfig",
-    "WarmupRequest",
-    "read_request",
-]
-
 
 Folder = Annotated[str, Field(min_length=1)]
 

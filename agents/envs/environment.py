@@ -65,6 +65,20 @@ class Environment(Protocol):
         ...
 
 
+class Connected:
+    """Part of an environment: its connections are closed at the end of a `with` block."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Close the connections."""
+        raise NotImplementedError
+
+
 def instance_id(instance: Instance | str) -> str:
     """The id of an instance."""
     return instance if isinstance(instance, str) else instance.instance

@@ -10,11 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 from .contract import Graded, Health, Instance, InstanceState, Mutation
-from .environment import Environment, instance_id
+from .environment import Connected, Environment, instance_id
 from .errors import InstanceClosed, LeaseTaken
 
 PATIENCE_S: Final = 600.0
@@ -72,7 +71,7 @@ class _Held:
     check: Callable[[], None]
 
 
-class Leased:
+class Leased(Connected):
     """Environment under a lease, made by `with_lease`. Threads may share it: each reset waits for the lease.
 
     A failed reset or close also releases the lease. `oracle`, `mutations` and `state` raise LeaseLost if the lease was
@@ -99,14 +98,6 @@ class Leased:
     def has_record(self) -> bool:
         """True if the site records changes."""
         return self._environment.has_record
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     def disconnect(self) -> None:
         """Close the connections and release the lease if it is held."""

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from pydantic import ValidationError
 
 from eventlog.blobs import Blob
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, first_fault
 from eventlog.events import (
     Change,
     ExemplarCaptured,
@@ -98,9 +98,7 @@ def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
     try:
         entries = MemoryFile.model_validate_json(text).pieces
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadMemoryFile(actual=f"{where}: {first['msg']}", expected=f"JSON of the form {FORM}") from None
+        raise BadMemoryFile(actual=first_fault(error, "the file"), expected=f"JSON of the form {FORM}") from None
     names = [entry.piece for entry in entries]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from eventlog.chain import canonical, digest
-from eventlog.events import Change, Occasion
+from eventlog.chain import canonical
+from eventlog.events import Change
 
 MEDIA_TYPE: Final = "application/vnd.flywheel.piece+json"
 _MADE: Final = re.compile(r"\d")
@@ -15,11 +15,6 @@ _MADE: Final = re.compile(r"\d")
 def content_bytes(text: str, change: Change) -> bytes:
     """Canonical bytes of a piece's content, in the same form for every kind."""
     return canonical({"text": text, "change": change.model_dump(mode="json")})
-
-
-def hint_id(occasion: Occasion, change: Change) -> str:
-    """Hint id derived from occasion and change, so that a hint seen twice has one id."""
-    return "hint-" + digest([occasion.model_dump(mode="json"), change.model_dump(mode="json")]).hex()[:12]
 
 
 def page_pattern(path: str) -> str:

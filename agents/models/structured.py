@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from eventlog.errors import first_fault
 from eventlog.events import Sampling
 
 from .errors import AnswerUnstructured
@@ -35,8 +36,6 @@ def read_as(model: str, sample: Sample, shape: type[B]) -> B:
     try:
         return shape.model_validate_json(fenced[1] if fenced else sample.text)
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "it"
         raise AnswerUnstructured(
-            model=model, shape=shape.__name__, actual=f"{where}: {first['msg']}", finish=sample.finish
+            model=model, shape=shape.__name__, actual=first_fault(problem), finish=sample.finish
         ) from problem

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
+from eventlog.errors import first_fault
+
 from .errors import (
     AnswerBroken,
     BadEndpoint,
@@ -143,11 +145,9 @@ class Endpoint:
         try:
             return shape.model_validate_json(answer.content)
         except ValidationError as problem:
-            first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-            if first["type"] == "json_invalid":
+            if problem.errors(include_input=False)[0]["type"] == "json_invalid":
                 raise self.answer_error(self._error_text(answer), "JSON") from problem
-            where = ".".join(map(str, first["loc"])) or "it"
-            raise self.answer_error(f"{where}: {first['msg']}", "the documented shape") from problem
+            raise self.answer_error(first_fault(problem), "the documented shape") from problem
 
     def _error_text(self, answer: httpx2.Response) -> str:
         """The server's error message, else the text of its answer; shortened and without the key."""

@@ -48,7 +48,7 @@ def treat(
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
         applied[name] = {item.piece for item in overlay_memory(plan, instruction, environment, memory).applied}
-        belonging[name] = [one for one in candidates if would_change(one.piece, each, environment)]
+        belonging[name] = _fitting(candidates, each, environment)
 
     def draw_trial(group: str, template: str, others: int) -> dict[str, str]:
         place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
@@ -72,14 +72,15 @@ def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
     return retrieve(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
+def _fitting(candidates: Collection[TrialPiece], template: Template, environment: str) -> list[TrialPiece]:
+    return [each for each in candidates if would_change(each.piece, template, environment)]
+
+
 def open_to(
     specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[TrialPiece], environment: str
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """Candidates that each treated group could carry, keyed by kind and sorted by name."""
-    belonging = {
-        each.template_id: [one for one in candidates if would_change(one.piece, each, environment)]
-        for each in templates
-    }
+    belonging = {each.template_id: _fitting(candidates, each, environment) for each in templates}
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
     for spec in specs:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from agents.envs.contract import Graded, Health, Instance, InstanceState, Mutation
-from agents.envs.environment import instance_id
+from agents.envs.environment import Connected, instance_id
 from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.learning.occasions import occasion_at
 from agents.learning.recovery.proposal import Proposal
@@ -24,7 +23,7 @@ Kind = Literal["rewrite", "hint"]
 
 
 @dataclass
-class CoinSite:
+class CoinSite(Connected):
     """An environment whose oracle returns the coin toss of an instance. Every seed has a distinct start state."""
 
     passed: dict[str, bool] = field(default_factory=dict)
@@ -32,14 +31,6 @@ class CoinSite:
     page_headers: Mapping[str, str] = field(default_factory=dict)
     opened: int = 0
     has_record: bool = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     def disconnect(self) -> None:
         """Do nothing: there is no connection."""

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Engine, text
 
 from ..chain import verify_chain
 from ..database import project_of
+from ..disk import flush_to_disk
 from ..postgres import PostgresStore
 from ..store import Position, Stored
 from .columns import columns_of_family, event_family, frame, payload_of
@@ -96,7 +97,7 @@ def _next(
         partial.rename(folder / manifest.folder)
     finally:
         shutil.rmtree(partial, ignore_errors=True)  # it exists only if the rename did not happen
-    _flush(folder)
+    flush_to_disk(folder)
     return manifest
 
 
@@ -147,7 +148,7 @@ def _write_segment(
         out.write(manifest.text())
         out.flush()
         os.fsync(out.fileno())
-    _flush(partial)
+    flush_to_disk(partial)
     return manifest
 
 
@@ -213,12 +214,3 @@ def _join_parts(partial: Path, family: str, parts: Sequence[FamilyPart]) -> Segm
         oldest={kind: min(part.oldest[kind] for part in parts if kind in part.oldest) for kind in kinds},
         columns={column.name: column.kind for column in columns_of_family(family)},
     )
-
-
-def _flush(folder: Path) -> None:
-    """Flush a folder's entries to disk."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

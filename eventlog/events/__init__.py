@@ -4,26 +4,43 @@
 of its names, because building every class costs more CPU time than most commands.
 """
 
+# ruff: noqa: F403 a type checker reads the names from their modules
+
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .union import *  # noqa: F403 a type checker reads them all
+    from .champion import *
+    from .courses import *
+    from .datasets import *
+    from .environments import *
+    from .event import *
+    from .gate import *
+    from .memory import *
+    from .models import *
+    from .plans import *
+    from .policy import *
+    from .recovery import *
+    from .rewards import *
+    from .rewrites import *
+    from .runs import *
+    from .training import *
+    from .union import *
 
 NAMES: dict[str, str] = {
     "champion": "ChampionPointed",
     "courses": "Budget CourseClosed CourseLoop CourseOpened",
     "datasets": (
-        "DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
+        "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
         "is_asked_for query_of"
     ),
-    "environments": "EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
-    "event": "Event FrozenModel",
+    "environments": "Detail EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
+    "event": ("BlobAddress Count Digest EXACT Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
-        "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
-        "EvaluationOpened Interval Rules Stratum TaskPlan Verdict VerdictReached Visible"
+        "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
+        "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
     ),
     "memory": (
         "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined Occasion "
@@ -45,12 +62,13 @@ NAMES: dict[str, str] = {
         "Usage"
     ),
     "training": (
-        "CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form GrpoConfig Metrics SftConfig "
-        "StageConfig TrainingFailed TrainingProgressed TrainingStarted WarmupConfig stage_config_of"
+        "Aggregation Algorithm Amount AnyStageConfig CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "
+        "GrpoConfig Lora Measured Metrics Number SftConfig StageConfig TrainingFailed TrainingProgressed "
+        "TrainingStarted WarmupConfig stage_config_of"
     ),
     "union": "EVENT_TYPES AnyEvent",
 }
-"""The names that this package exports, by the module that defines them."""
+"""The names that this package exports, by the module that defines them: every public name of it."""
 
 _MODULE_OF = {name: module for module, names in NAMES.items() for name in names.split()}
 

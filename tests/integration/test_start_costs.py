@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import resource
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from api.cli.commands import COMMANDS, LazyCommand
 from eventlog import events
-from eventlog.events import union
 from tests.conftest import Database
 
 REPOSITORY = Path(__file__).parents[2]
@@ -79,8 +80,25 @@ def test_a_line_of_the_help_is_the_first_sentence_of_the_commands_own_help() -> 
     }
 
 
-def test_the_vocabulary_gives_every_name_from_the_module_it_is_in() -> None:
-    named = {name for names in events.NAMES.values() for name in names.split()}
-    assert named == set(union.__all__)
-    for name in named:
-        assert getattr(events, name) is getattr(union, name)
+def _public_names(source: str) -> set[str]:
+    found = set()
+    for node in ast.parse(source).body:
+        match node:
+            case (
+                ast.ClassDef(name)
+                | ast.FunctionDef(name)
+                | ast.AnnAssign(ast.Name(name))
+                | ast.Assign([ast.Name(name)])
+            ):
+                found.add(name)
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_the_vocabulary_gives_every_public_name_from_the_module_that_defines_it() -> None:
+    files = sorted(Path(events.__path__[0]).glob("[a-z]*.py"))
+    assert {file.stem: _public_names(file.read_text()) for file in files} == {
+        module: set(names.split()) for module, names in events.NAMES.items()
+    }
+    for module, names in events.NAMES.items():
+        for name in names.split():
+            assert getattr(events, name) is getattr(import_module(f"eventlog.events.{module}"), name)

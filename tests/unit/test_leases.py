@@ -3,19 +3,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 import pytest
 
 from agents.envs.contract import Graded, Health, Instance, InstanceState, Mutation
+from agents.envs.environment import Connected
 from agents.envs.errors import ContractBroken, InstanceClosed, LeaseLost, LeaseTaken
 from agents.envs.leases import Leased, ThreadLeases, with_lease
 
 NONE = "sha256:" + "0" * 64
 
 
-class Only:
+class Only(Connected):
     """A site of one instance that tells when two act on it at once."""
 
     admin_url = "http://only.test"
@@ -27,14 +26,6 @@ class Only:
         self.acting = 0
         self.most = 0
         self.made = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     def disconnect(self) -> None:
         self._fail("disconnect")

@@ -6,19 +6,17 @@ import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from itertools import pairwise
-from types import TracebackType
-from typing import Self
 from urllib.parse import urlsplit
 
 import httpx2
 
 from ..contract import INSTANCE_HEADER, Graded, Health, Instance, InstanceState, Mutation, micro_units
-from ..environment import instance_id
+from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, TaskNotGraded
 from .wire import Body, Facts, Wire
 
 
-class EnvClient:
+class EnvClient(Connected):
     """Client of one environment's admin surface, with one connection pool; threads may share it.
 
     Every method raises EnvironmentDown, EnvironmentRefused or ContractBroken; those that take an instance also
@@ -47,14 +45,6 @@ class EnvClient:
         self.page_headers: Mapping[str, str] = dict(page_headers or {})
         self.has_record = True
         self._page_url = None if page_url is None else page_url.rstrip("/")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     def disconnect(self) -> None:
         """Close the pool of connections; instances stay open."""

@@ -11,6 +11,8 @@ from typing import Final, TypeVar
 import httpx2
 from pydantic import ValidationError
 
+from eventlog.errors import first_fault
+
 from ..contract import ADMIN_HEADER, Answer
 from ..errors import ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
 
@@ -137,11 +139,8 @@ class Wire:
         try:
             return shape.model_validate(facts)
         except ValidationError as problem:
-            first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-            where = ".".join(map(str, first["loc"])) or shape.__name__
-            raise self.contract_error(
-                operation, f"{where}: {first['msg']}", f"the shape of {shape.__name__}"
-            ) from problem
+            fault = first_fault(problem, shape.__name__)
+            raise self.contract_error(operation, fault, f"the shape of {shape.__name__}") from problem
 
     def down(self, operation: str, actual: str) -> EnvironmentDown:
         """Error for a site that does not answer."""

@@ -6,15 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import httpx2
 from pydantic import ValidationError
 
 from ..clients.wire import Body, Facts, Wire
 from ..contract import LARGEST_SEED, Graded, Health, Instance, InstanceState, Mutation
-from ..environment import instance_id
+from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, NotSeedable, SeedLost, TaskNotGraded
 from .dialect import Dialect
 from .reading import counts_of, graded_facts, is_unknown_task, mutations_of, state_fingerprint
@@ -22,7 +21,7 @@ from .reading import counts_of, graded_facts, is_unknown_task, mutations_of, sta
 ABSENT: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
-class ForeignClient:
+class ForeignClient(Connected):
     """Environment over a site that speaks a dialect; the default dialect is tolerant.
 
     Seeds are verified: after each reset the site's state is read and digested. The same seed must give the same state
@@ -66,14 +65,6 @@ class ForeignClient:
         self._made = 0
         self._seen: dict[int, str] = {}
         self._has_seed_call = self.dialect.seeding in ("seed", "either")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     def disconnect(self) -> None:
         """Close the connections; the site keeps its state."""

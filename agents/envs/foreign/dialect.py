@@ -14,6 +14,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from eventlog.errors import first_fault
+
 from ..contract import ADMIN_HEADER, INSTANCE_HEADER, Name, Seed, TaskText
 from ..errors import BadDialect
 
@@ -122,8 +124,6 @@ def read_dialect(file: Path) -> Dialect:
     except OSError as problem:
         raise BadDialect(file=file, actual=problem.strerror, expected="a file that can be read") from problem
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "it"
-        raise BadDialect(file=file, actual=f"{where}: {first['msg']}", expected="the fields of a dialect") from problem
+        raise BadDialect(file=file, actual=first_fault(problem), expected="the fields of a dialect") from problem
     except (ValueError, RecursionError) as problem:
         raise BadDialect(file=file, actual=problem, expected="JSON, or TOML in a file named .toml") from problem

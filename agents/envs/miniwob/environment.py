@@ -10,10 +10,10 @@ import secrets
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 from hashlib import sha256
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from ..contract import MICRO, Graded, Health, Instance, InstanceState, Mutation
+from ..environment import Connected, instance_id
 from ..errors import ContractBroken, TaskNotGraded
 from . import scripts
 from .tabs import Tab, Tabs
@@ -24,7 +24,7 @@ LEFT: Final = "the page of the task was left"
 WRONG: Final = "the task ended without a positive reward"
 
 
-class MiniWob:
+class MiniWob(Connected):
     """The environment `miniwob.<task>`; threads may share it. It has no noise, so `repeat` changes nothing.
 
     Every method raises EnvironmentDown if Chromium or the page died; those that take an instance also InstanceClosed,
@@ -38,14 +38,6 @@ class MiniWob:
         self.has_record = True
         self._tabs = tabs
         self._minted: set[str] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.disconnect()
 
     @property
     def name(self) -> str:
@@ -66,7 +58,7 @@ class MiniWob:
         """Make an instance from a seed, or restart the given one under its id and address."""
         if instance is not None:
             self._tab(instance)
-        name = secrets.token_hex(16) if instance is None else _id(instance)
+        name = secrets.token_hex(16) if instance is None else instance_id(instance)
         answer = Instance(seed=seed, instance=name, url=self._tabs.open(name, self.task.name, seed).url)
         self._minted.add(name)
         return answer
@@ -111,17 +103,13 @@ class MiniWob:
     def close(self, instance: Instance | str) -> None:
         """Close an instance; its page is gone afterwards."""
         self._tab(instance)
-        self._minted.discard(_id(instance))
-        self._tabs.close(_id(instance))
+        self._minted.discard(instance_id(instance))
+        self._tabs.close(instance_id(instance))
 
     def _tab(self, instance: Instance | str) -> Tab:
-        return self._tabs.tab(_id(instance))
+        return self._tabs.tab(instance_id(instance))
 
 
 def _mutations(tab: Tab) -> tuple[Mutation, ...]:
     taken = tab.read(scripts.TAKEN)
     return tuple(Mutation.model_validate({**each, "id": place, "at": place}) for place, each in enumerate(taken, 1))
-
-
-def _id(instance: Instance | str) -> str:
-    return instance if isinstance(instance, str) else instance.instance

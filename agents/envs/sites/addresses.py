@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from jinja2 import Environment
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceAddresses:
-    """Addresses of one instance's pages; every link, form and redirect is built here and stays inside its prefix."""
+    """Addresses of one instance's pages; every link, form and redirect is built here and stays inside its prefix.
+
+    `templates` are those of the site's pages.
+    """
+
+    templates: ClassVar[Environment]
 
     prefix: str
 

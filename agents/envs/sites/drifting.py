@@ -7,11 +7,38 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Final, TypeVar
 
 F = TypeVar("F")
 SEALED_FROM: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class AddressFamily:
+    """One family of a site's addresses: each further field is a place, with its address from the instance's root."""
+
+    name: str
+
+    @property
+    def patterns(self) -> Mapping[str, str]:
+        """Address pattern of each place."""
+        return {place.name: getattr(self, place.name) for place in fields(self)[1:]}
+
+    def find_place(self, path: str) -> tuple[str, Mapping[str, str]] | None:
+        """The place at an address, and the slug or id in it; a slash at the end is ignored."""
+        for place, expression in _expressions(self):
+            found = expression.fullmatch(path.rstrip("/"))
+            if found:
+                return place, found.groupdict()
+        return None
+
+
+@lru_cache(maxsize=48)
+def _expressions(family: AddressFamily) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((place, re.compile(expression_of(pattern))) for place, pattern in family.patterns.items())
 
 
 def draw_family(seed: int, *, stream: str, run: int, canonical: F, pools: tuple[Sequence[F], Sequence[F]]) -> F:

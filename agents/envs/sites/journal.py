@@ -20,7 +20,7 @@ class Journal:
 
     @property
     def mutations(self) -> Sequence[Mutation]:
-        """Recorded mutations, oldest first."""
+        """Changes made by the agent since the reset, oldest first."""
         return tuple(self._mutations)
 
     def tick(self) -> None:
@@ -40,7 +40,7 @@ class Journal:
             )
         )
 
-    def fingerprint(self, content: Mapping[str, JsonValue]) -> str:
+    def digest(self, content: Mapping[str, JsonValue]) -> str:
         """`sha256:` and the digest of the seed's content and of the mutations without their times."""
         changes: list[JsonValue] = [each.model_dump(mode="json", exclude={"at"}) for each in self._mutations]
         state = {**content, "mutations": changes}

@@ -13,6 +13,8 @@ from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from markupsafe import Markup
 
+from .addresses import InstanceAddresses
+
 SHARED: Final = Path(__file__).parent / "templates"
 LINE_BREAK: Final = re.compile(r"\s*\n\s*")
 
@@ -39,6 +41,11 @@ def site_templates(site: Path) -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
+
+
+def render_page(template: str, addresses: InstanceAddresses, **values: object) -> str:
+    """Render one template of a site, for one of its instances."""
+    return addresses.templates.get_template(template).render(values, addresses=addresses)
 
 
 def _escape(value: object) -> Markup:

@@ -23,7 +23,8 @@ from eventlog.events import (
 )
 
 from ...plans import Piece, rewrite_id
-from ..piece_content import MEDIA_TYPE, content_bytes, hint_id
+from ..occasions import lesson_id
+from ..piece_content import MEDIA_TYPE, content_bytes
 
 Mode = Literal["add_hint", "edit_step", "insert_steps"]
 
@@ -48,7 +49,7 @@ class Proposal:
         """Id of the proposed piece of memory."""
         if self.occasion is None:
             return rewrite_id(self.anchor, self.change)
-        return hint_id(self.occasion, self.change)
+        return lesson_id("hint", self.occasion, self.change)
 
     @property
     def piece(self) -> Piece:

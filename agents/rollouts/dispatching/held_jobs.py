@@ -10,7 +10,7 @@ from datetime import datetime
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-_HELD = """(SELECT id FROM procrastinate_jobs WHERE id = %(job)s AND coalesce(worker_id, %(worker)s) = %(worker)s
+_HELD = """(SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND coalesce(worker_id, %(worker)s) = %(worker)s
     AND attempts = %(attempts)s AND status = 'doing' FOR UPDATE) AS held"""
 _FINISH = f"SELECT procrastinate_finish_job_v1(held.id, %(status)s, %(delete)s) FROM {_HELD}"  # noqa: S608
 _AGAIN = f"SELECT procrastinate_retry_job_v2(held.id, %(at)s, %(priority)s, %(queue)s, %(lock)s) FROM {_HELD}"  # noqa: S608
@@ -21,7 +21,7 @@ class HeldJobs(JobManager):
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 the base's signature
         """Finish a job if its worker still holds it."""
-        await self.connector.execute_query_async(_FINISH, status=status.value, delete=delete_job, **_as_given(job))
+        await self.connector.execute_query_async(_FINISH, status=status.value, delete=delete_job, **delivery_of(job))
 
     async def retry_job(
         self,
@@ -33,9 +33,9 @@ class HeldJobs(JobManager):
     ) -> None:
         """Requeue a job if its worker still holds it."""
         asked = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
-        await self.connector.execute_query_async(_AGAIN, **asked, **_as_given(job))
+        await self.connector.execute_query_async(_AGAIN, **asked, **delivery_of(job))
 
 
-def _as_given(job: Job) -> dict[str, int | None]:
+def delivery_of(job: Job) -> dict[str, int | None]:
     """Parameters that distinguish this delivery of a job from a later one."""
-    return {"job": job.id, "worker": job.worker_id, "attempts": job.attempts}
+    return {"id": job.id, "worker": job.worker_id, "attempts": job.attempts}

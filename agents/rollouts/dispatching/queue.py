@@ -25,6 +25,7 @@ from eventlog.errors import LogUnavailable
 from eventlog.events import SweepPlanned
 from eventlog.store import Append, Committed, Outcome
 
+from .held_jobs import delivery_of
 from .state_keys import StateKey, independent, plain_name, session
 
 TASK = "rollout"
@@ -163,12 +164,12 @@ class RolloutQueue:
     def holds(self, job: Queued) -> bool:
         """True if the worker still holds this delivery of a job: it was neither redelivered nor ended."""
         with self.engine.connect() as connection:
-            return bool(connection.execute(_HOLDS, _as_given(job)).scalar_one())
+            return bool(connection.execute(_HOLDS, delivery_of(job)).scalar_one())
 
     def put_back(self, job: Queued) -> None:
         """Requeue a job that its worker holds, in its old place, after a second and without counting an attempt."""
         with self.engine.begin() as connection:
-            connection.execute(_PUT_BACK, _as_given(job))
+            connection.execute(_PUT_BACK, delivery_of(job))
 
     def note_error(self, job: int, error: str) -> None:
         """Store the error of a job's last attempt."""
@@ -213,8 +214,3 @@ class RolloutQueue:
                 for ticket in wanted
             ]
             App(connector=SyncPsycopgConnector()).job_manager.batch_defer_jobs(jobs, connection=connection)
-
-
-def _as_given(job: Queued) -> dict[str, int | None]:
-    """Parameters that distinguish this delivery of a job from a later one."""
-    return {"id": job.id, "worker": job.worker_id, "attempts": job.attempts}

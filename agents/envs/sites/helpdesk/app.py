@@ -16,13 +16,13 @@ from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import fields_of
 from ..site import Apps, SiteKind
-from ..visits import READING, page_response, redirect_to
+from ..visits import READING, PageVisit, page_response, redirect_to
 from .drift import Place
 from .inbox_page import PRIORITY_CODES, TEAM_CODES, inbox_page
 from .instance import Desk
 from .layout import Addresses
 from .mailbox import TICKETS, Ticket
-from .pages import SLOTS, callbacks_page, home_page, macros_page, missing_page, refused_page, rules_page
+from .pages import SLOTS, callbacks_page, home_page, macros_page, rules_page
 from .personal import leaked_kinds
 from .replies import DO, read_reply
 from .search import find_results, read_query
@@ -55,18 +55,11 @@ def page_app(instances: Instances[Desk]) -> Starlette:
     return visits.instance_app(instances, answer)
 
 
-class _Visit:
-    """One request to one instance."""
-
-    def __init__(self, desk: Desk, addresses: Addresses, request: Request) -> None:
-        self._desk = desk
-        self._addresses = addresses
-        self._request = request
-
+class _Visit(PageVisit[Desk, Addresses]):
     async def response(self) -> Response:
         path = "/" + str(self._request.path_params.get("path", ""))
         texts: dict[str, Callable[[], str]] = {
-            "": lambda: home_page(self._addresses, self._desk),
+            "": lambda: home_page(self._addresses, self._state),
             "macros": lambda: macros_page(self._addresses),
             "rules": lambda: rules_page(self._addresses),
         }
@@ -75,17 +68,17 @@ class _Visit:
             return self._read(texts[name])
         if name == "callbacks":
             return await self._callbacks()
-        found = self._desk.family.locate(path)
-        return page_response(missing_page(self._addresses), 404) if found is None else await self._place(*found)
+        found = self._state.family.locate(path)
+        return self._missing_page() if found is None else await self._place(*found)
 
     async def _place(self, place: Place, number: int) -> Response:
         if place == "inbox":
             return self._inbox()
         if place == "assign":
             return await self._post(self._assign)
-        ticket = self._desk.ticket(number)
+        ticket = self._state.ticket(number)
         if ticket is None:
-            return page_response(missing_page(self._addresses), 404)
+            return self._missing_page()
         if place == "ticket":
             return self._read(lambda: self._ask_form(ticket))
         act = self._reply if place == "reply" else self._merge
@@ -99,9 +92,9 @@ class _Visit:
         assigned = parameters.get("done", "")
         page = inbox_page(
             self._addresses,
-            self._desk,
+            self._state,
             query,
-            find_results(self._desk, query),
+            find_results(self._state, query),
             assigned=int(assigned) if assigned in MOST_ASSIGNED else None,
             errors=errors,
         )
@@ -111,20 +104,20 @@ class _Visit:
         said = dict(fields)
         numbers, team, priority = _numbers(fields), TEAM_CODES.get(said.get("tm", "")), said.get("pr", "")
         errors = [] if team is not None else ["Please choose a team."]
-        errors += [] if numbers and all(map(self._desk.ticket, numbers)) else ["Please check at least one ticket."]
+        errors += [] if numbers and all(map(self._state.ticket, numbers)) else ["Please check at least one ticket."]
         errors += [] if priority in {"", *PRIORITY_CODES} else ["We do not know that priority."]
         if team is None or errors:
             return self._inbox(tuple(errors))
-        changed = self._desk.assign(numbers, team, PRIORITY_CODES.get(priority))
+        changed = self._state.assign(numbers, team, PRIORITY_CODES.get(priority))
         return redirect_to(f"{self._addresses.of('inbox')}?done={changed}")
 
     def _ask_form(self, ticket: Ticket) -> str:
         sender = self._request.query_params.get("by", "")
         if sender not in SENDERS:
             return self._ticket(ticket, TicketExtras())
-        if sender == SAME and self._desk.troubles.meet(SLOW):
+        if sender == SAME and self._state.troubles.meet(SLOW):
             return self._ticket(ticket, TicketExtras(sender=sender, is_slow=True))
-        similar = self._desk.similar(ticket, same_customer=sender == SAME)
+        similar = self._state.similar(ticket, same_customer=sender == SAME)
         return self._ticket(ticket, TicketExtras(sender=sender, similar=similar))
 
     def _reply(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
@@ -132,42 +125,42 @@ class _Visit:
         reply = read_reply(said)
         if reply.errors:
             return page_response(self._ticket(ticket, TicketExtras(draft=reply)), 422)
-        text = reply.text(ticket, self._desk.customer(ticket))
+        text = reply.text(ticket, self._state.customer(ticket))
         if said.get(DO) != "send":
-            found = leaked_kinds(text, self._desk.mailbox.customers)
+            found = leaked_kinds(text, self._state.mailbox.customers)
             return page_response(self._ticket(ticket, TicketExtras(draft=reply, found=found)))
-        self._desk.send(ticket, reply, text)
+        self._state.send(ticket, reply, text)
         return redirect_to(self._addresses.of("ticket", ticket))
 
     def _merge(self, ticket: Ticket, fields: list[tuple[str, str]]) -> Response:
         numbers = _numbers(fields)
-        others = [self._desk.ticket(number) for number in numbers]
+        others = [self._state.ticket(number) for number in numbers]
         if not others or ticket.merged_into is not None or any(each is None or each == ticket for each in others):
             errors = ("Please check other tickets, and merge them into one that is not merged itself.",)
             return page_response(self._ticket(ticket, TicketExtras(errors=errors)), 422)
-        if self._desk.troubles.meet(AGAIN):
+        if self._state.troubles.meet(AGAIN):
             kept = tuple(each for each in others if each is not None)
             same = ANYONE if any(each.customer != ticket.customer for each in kept) else SAME
             return page_response(self._ticket(ticket, TicketExtras(errors=(AGAIN_WORDS,), sender=same, similar=kept)))
-        self._desk.merge(numbers, ticket)
+        self._state.merge(numbers, ticket)
         return redirect_to(self._addresses.of("ticket", ticket))
 
     async def _callbacks(self) -> Response:
         if self._request.method in READING:
-            return page_response(callbacks_page(self._addresses, self._desk.is_granted))
+            return page_response(callbacks_page(self._addresses, self._state.is_granted))
         return await self._post(self._ask)
 
     def _ask(self, fields: list[tuple[str, str]]) -> Response:
         slot = SLOTS.get(dict(fields).get("slo", ""))
         if slot is None:
             return page_response(
-                callbacks_page(self._addresses, self._desk.is_granted, error="Please choose a slot."), 422
+                callbacks_page(self._addresses, self._state.is_granted, error="Please choose a slot."), 422
             )
-        self._desk.ask_callback(slot)
+        self._state.ask_callback(slot)
         return redirect_to(self._addresses.text("callbacks"))
 
     def _ticket(self, ticket: Ticket, extra: TicketExtras) -> str:
-        return ticket_page(self._addresses, self._desk, ticket, extra)
+        return ticket_page(self._addresses, self._state, ticket, extra)
 
     async def _post(self, act: Callable[[list[tuple[str, str]]], Response]) -> Response:
         if self._request.method != "POST":
@@ -175,15 +168,8 @@ class _Visit:
         try:
             fields = await fields_of(self._request)
         except ValueError:
-            return page_response(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+            return self._too_much_text()
         return act(fields)
-
-    def _read(self, show: Callable[[], str]) -> Response:
-        return page_response(show()) if self._request.method in READING else self._wrong_method("GET")
-
-    def _wrong_method(self, allowed: str) -> Response:
-        words = "This address is not opened in that way. Please go back and use the page."
-        return page_response(refused_page(self._addresses, words), 405, allowed=allowed)
 
 
 def _numbers(fields: list[tuple[str, str]]) -> tuple[int, ...]:

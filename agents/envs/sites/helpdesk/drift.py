@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
-from ..drifting import draw_family, expression_of
+from ..drifting import AddressFamily, draw_family
 
 RUN: Final = 3
 
@@ -16,26 +13,14 @@ Place = Literal["inbox", "assign", "ticket", "reply", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Family(AddressFamily):
     """One family of the desk's addresses; `{id}` stands for the ticket's number."""
 
-    name: str
     inbox: str
     assign: str
     ticket: str
     reply: str
     merge: str
-
-    @property
-    def patterns(self) -> Mapping[Place, str]:
-        """Address pattern of each place."""
-        return {
-            "inbox": self.inbox,
-            "assign": self.assign,
-            "ticket": self.ticket,
-            "reply": self.reply,
-            "merge": self.merge,
-        }
 
     def path(self, place: Place, number: int = 0) -> str:
         """Address of a place, from the instance's root; a ticket's place needs its number."""
@@ -43,11 +28,8 @@ class Family:
 
     def locate(self, path: str) -> tuple[Place, int] | None:
         """The place at an address, and the ticket's number in it; a slash at the end is ignored."""
-        for place, expression in _expressions(self):
-            found = expression.fullmatch(path.rstrip("/"))
-            if found:
-                return place, int(found.groupdict().get("id", 0))
-        return None
+        found = self.find_place(path)
+        return None if found is None else (cast("Place", found[0]), int(found[1].get("id", 0)))
 
 
 CANONICAL: Final = Family(
@@ -78,8 +60,3 @@ SEALED: Final = (
 def drift_family(seed: int) -> Family:
     """The family of a seed's instances: one seed in three is canonical."""
     return draw_family(seed, stream="lanternpost:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
-
-
-@lru_cache(maxsize=16)
-def _expressions(family: Family) -> tuple[tuple[Place, re.Pattern[str]], ...]:
-    return tuple((place, re.compile(expression_of(pattern))) for place, pattern in family.patterns.items())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..markup import render_page
 from ..paging import Query, Results
 from .instance import Desk
-from .layout import Addresses, render_page
+from .layout import Addresses
 from .mailbox import Ticket
 from .search import ORDERS, PLAN_CODES, STATUS_CODES, TOPIC_CODES
 from .stock import PRIORITIES, TEAMS

@@ -18,34 +18,28 @@ from .stock import Priority, Status, Team
 from .tasks import CALLED_PER_MILLE, ODDS
 
 
-class Desk:
+class Desk(Journal):
     """One isolated copy of the site. Its clock counts page requests."""
 
-    def __init__(self, seed: int, repeat: int = 0) -> None:
+    def __init__(self, seed: int, repeat: int = 0, mutations: Sequence[Mutation] = ()) -> None:
+        super().__init__(mutations)
         self.seed = seed
         self.family: Family = drift_family(seed)
         self.mailbox: Mailbox = mailbox(seed)
         noise = Noise(seed, repeat)
         self.troubles = Troubles(noise, ODDS)
         self._is_granted = noise.happens("lanternpost:callback", CALLED_PER_MILLE)
-        self._journal = Journal()
         self._tickets = {ticket.number: ticket for ticket in self.mailbox.tickets}
 
     @classmethod
     def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Desk:
         """Rebuild an instance from its seed and its changes; its clock shows the time of the last change."""
-        desk = cls(seed)
-        desk._journal = Journal(mutations)
+        desk = cls(seed, mutations=mutations)
         for each in mutations:
             if each.operation != CALLED:
                 number = int(each.target_id)
                 desk._tickets[number] = _after(desk._tickets[number], each)
         return desk
-
-    @property
-    def mutations(self) -> Sequence[Mutation]:
-        """Changes made by the agent since the reset, oldest first."""
-        return self._journal.mutations
 
     @property
     def tickets(self) -> Sequence[Ticket]:
@@ -59,10 +53,6 @@ class Desk:
     def customer(self, ticket: Ticket) -> Customer:
         """Customer who sent a ticket."""
         return self.mailbox.customers[ticket.customer]
-
-    def tick(self) -> None:
-        """Count one page request."""
-        self._journal.tick()
 
     def assign(self, numbers: Iterable[int], team: Team, priority: Priority | None) -> int:
         """Assign tickets to a team, with a priority if one is given. Returns the number of changed tickets."""
@@ -109,7 +99,7 @@ class Desk:
     def ask_callback(self, slot: str) -> None:
         """Request a call-back slot, once; whether it is granted was drawn at the reset."""
         if self.is_granted is None:
-            self._journal.record(CALLED, "slot", slot, {"slot": slot, "granted": self._is_granted})
+            self.record(CALLED, "slot", slot, {"slot": slot, "granted": self._is_granted})
 
     @property
     def is_granted(self) -> bool | None:
@@ -127,16 +117,14 @@ class Desk:
 
     def fingerprint(self) -> str:
         """Digest of the mailbox, the addresses and the mutations, without the clock, the noise and the id."""
-        return self._journal.fingerprint(
-            {"seed": self.seed, "mailbox": self.mailbox.digest, "family": self.family.name}
-        )
+        return self.digest({"seed": self.seed, "mailbox": self.mailbox.digest, "family": self.family.name})
 
     def grade(self, task_id: str) -> OracleGrade:
         """Grade one of the site's tasks. Raises KeyError for an unknown one."""
         return grade_task(task_id, End(self.mailbox, self._tickets, self.mutations))
 
     def _record(self, operation: str, ticket: Ticket, payload: Mapping[str, str]) -> None:
-        self._journal.record(operation, "ticket", str(ticket.number), dict(payload))
+        self.record(operation, "ticket", str(ticket.number), dict(payload))
 
 
 def _after(ticket: Ticket, change: Mutation) -> Ticket:

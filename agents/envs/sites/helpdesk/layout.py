@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ..addresses import InstanceAddresses
 from ..markup import site_templates
@@ -19,12 +19,8 @@ class Addresses(InstanceAddresses):
     """The addresses of one instance of Lanternpost."""
 
     family: Family
+    templates: ClassVar = TEMPLATES
 
     def of(self, place: Place, ticket: Ticket | None = None) -> str:
         """Address of the inbox, of a ticket's page, or of a form's target."""
         return self.prefix + self.family.path(place, 0 if ticket is None else ticket.number)
-
-
-def render_page(template: str, addresses: Addresses, **values: object) -> str:
-    """Render one template of the site."""
-    return TEMPLATES.get_template(template).render(values, addresses=addresses)

@@ -1,12 +1,13 @@
-"""Lanternpost's other pages: home, macros, house rules, call-backs, unknown addresses and refused requests."""
+"""Lanternpost's other pages: home, macros, house rules and call-backs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
+from ..markup import render_page
 from .instance import Desk
-from .layout import Addresses, render_page
+from .layout import Addresses
 from .macros import MACROS
 from .stock import TOPICS
 
@@ -32,13 +33,3 @@ def rules_page(addresses: Addresses) -> str:
 def callbacks_page(addresses: Addresses, granted: bool | None, *, error: str | None = None) -> str:  # noqa: FBT001 (the answer itself)
     """The form that asks for a call-back slot, or the answer to that request once there is one."""
     return render_page("callbacks.html", addresses, granted=granted, slots=SLOTS, error=error)
-
-
-def missing_page(addresses: Addresses) -> str:
-    """Page shown for an address that the site does not have."""
-    return render_page("missing.html", addresses)
-
-
-def refused_page(addresses: Addresses, words: str) -> str:
-    """Page shown for a request that cannot be read."""
-    return render_page("refused.html", addresses, words=words)

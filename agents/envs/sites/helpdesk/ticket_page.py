@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..markup import render_page
 from .instance import Desk
-from .layout import Addresses, render_page
+from .layout import Addresses
 from .macros import MACROS
 from .mailbox import Ticket
 from .replies import QUOTES, VISIBILITIES, Reply

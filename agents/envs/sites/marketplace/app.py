@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.applications import Starlette
@@ -15,7 +15,7 @@ from ..conditions import CLEAR, Conditions
 from ..instances import Instances
 from ..requests import read_form
 from ..site import Apps, SiteKind
-from ..visits import READING, page_response, redirect_to
+from ..visits import READING, PageVisit, page_response, redirect_to
 from .catalog import Boat
 from .drift import Place
 from .further_app import FurtherVisit
@@ -24,7 +24,7 @@ from .further_tasks import FURTHER_TASKS
 from .instance import Harbour
 from .layout import Addresses
 from .leads import read_lead
-from .pages import TEXTS, boat_page, home_page, missing_page, refused_page, text_page, thanks_page
+from .pages import TEXTS, boat_page, home_page, text_page, thanks_page
 from .results_page import results_page
 from .search import find_results, read_query
 from .tasks import TASKS
@@ -53,29 +53,22 @@ def page_app(instances: Instances[Harbour]) -> Starlette:
     return visits.instance_app(instances, answer)
 
 
-class _Visit:
-    """One request to one instance."""
-
-    def __init__(self, harbour: Harbour, addresses: Addresses, request: Request) -> None:
-        self._harbour = harbour
-        self._addresses = addresses
-        self._request = request
-
+class _Visit(PageVisit[Harbour, Addresses]):
     async def response(self) -> Response:
         path = "/" + str(self._request.path_params.get("path", ""))
         text = path.strip("/")
         if text == "":
-            return self._read(lambda: home_page(self._addresses, self._harbour.catalogue))
+            return self._read(lambda: home_page(self._addresses, self._state.catalogue))
         if text in TEXTS:
             return self._read(lambda: text_page(self._addresses, text))
-        found = self._harbour.family.locate(path)
+        found = self._state.family.locate(path)
         if found is None:
-            further = await FurtherVisit(self._harbour, self._addresses, self._request).response(text)
+            further = await FurtherVisit(self._state, self._addresses, self._request).response(text)
             return further or self._missing_page()
         place, key = found
         if place == "search":
             return self._search()
-        boat = self._harbour.catalogue.by_slug.get(key) or self._harbour.catalogue.by_id.get(key)
+        boat = self._state.catalogue.by_slug.get(key) or self._state.catalogue.by_id.get(key)
         return self._missing_page() if boat is None else await self._boat(place, boat)
 
     async def _boat(self, place: Place, boat: Boat) -> Response:
@@ -91,17 +84,17 @@ class _Visit:
         return boat_page(
             self._addresses,
             boat,
-            revealed=self._harbour.is_revealed(boat),
+            revealed=self._state.is_revealed(boat),
             errors=errors,
             said=said,
-            offered=dealer_part(self._addresses, self._harbour, boat),
+            offered=dealer_part(self._addresses, self._state, boat),
         )
 
     def _search(self) -> Response:
         if self._request.method not in READING:
             return self._wrong_method("GET")
         query = read_query(self._request.query_params)
-        results = find_results(self._harbour.catalogue, query)
+        results = find_results(self._state.catalogue, query)
         return page_response(results_page(self._addresses, query, results), 422 if query.errors else 200)
 
     async def _lead(self, boat: Boat) -> Response:
@@ -110,28 +103,18 @@ class _Visit:
         try:
             fields = await read_form(self._request)
         except ValueError:
-            return page_response(refused_page(self._addresses, "That was too much text. Please send less."), 413)
+            return self._too_much_text()
         lead = read_lead(fields)
         if lead.errors:
             return page_response(self._boat_page(boat, lead.errors, fields), 422)
-        self._harbour.submit_lead(boat, name=lead.name, email=lead.email, message=lead.message)
+        self._state.submit_lead(boat, name=lead.name, email=lead.email, message=lead.message)
         return self._move("thanks", boat)
 
     def _phone(self, boat: Boat) -> Response:
         if self._request.method != "POST":
             return self._wrong_method("POST")
-        self._harbour.reveal_phone(boat)
+        self._state.reveal_phone(boat)
         return self._move("detail", boat)
-
-    def _read(self, show: Callable[[], str]) -> Response:
-        return page_response(show()) if self._request.method in READING else self._wrong_method("GET")
 
     def _move(self, place: Place, boat: Boat) -> Response:
         return redirect_to(self._addresses.of(place, boat))
-
-    def _missing_page(self) -> Response:
-        return page_response(missing_page(self._addresses), 404)
-
-    def _wrong_method(self, allowed: str) -> Response:
-        words = "This address is not opened in that way. Please go back and use the page."
-        return page_response(refused_page(self._addresses, words), 405, allowed=allowed)

@@ -6,12 +6,10 @@ canonical, and neighbours never share a family.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
-from ..drifting import draw_family, expression_of
+from ..drifting import AddressFamily, draw_family
 
 RUN: Final = 4
 
@@ -19,10 +17,9 @@ Place = Literal["search", "detail", "lead", "phone", "thanks"]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class Family(AddressFamily):
     """One family of a site's addresses; `{slug}` and `{id}` stand for the boat."""
 
-    name: str
     search: str
     detail: str
     lead: str
@@ -31,15 +28,12 @@ class Family:
 
     def path(self, place: Place, *, slug: str = "", number: int = 0) -> str:
         """Address of a place, from the instance's root; a boat's place needs its slug and its id."""
-        return _pattern(self, place).format(slug=slug, id=number)
+        return self.patterns[place].format(slug=slug, id=number)
 
     def locate(self, path: str) -> tuple[Place, str] | None:
         """The place at an address, and the slug or id in it; a slash at the end is ignored."""
-        for place, expression in _expressions(self):
-            found = expression.fullmatch(path.rstrip("/"))
-            if found:
-                return place, next(iter(found.groupdict().values()), "")
-        return None
+        found = self.find_place(path)
+        return None if found is None else (cast("Place", found[0]), next(iter(found[1].values()), ""))
 
 
 CANONICAL: Final = Family(
@@ -112,20 +106,3 @@ SEALED: Final = (
 def drift_family(seed: int) -> Family:
     """The family of a seed's instances."""
     return draw_family(seed, stream="harbourline:drift", run=RUN, canonical=CANONICAL, pools=(TRAINING, SEALED))
-
-
-def _pattern(family: Family, place: Place) -> str:
-    patterns: dict[Place, str] = {
-        "search": family.search,
-        "detail": family.detail,
-        "lead": family.lead,
-        "phone": family.phone,
-        "thanks": family.thanks,
-    }
-    return patterns[place]
-
-
-@lru_cache(maxsize=32)
-def _expressions(family: Family) -> tuple[tuple[Place, re.Pattern[str]], ...]:
-    places: tuple[Place, ...] = ("search", "detail", "lead", "phone", "thanks")
-    return tuple((place, re.compile(expression_of(_pattern(family, place)))) for place in places)

@@ -6,9 +6,10 @@ from typing import Final
 
 from markupsafe import Markup
 
+from ..markup import render_page
 from .catalog import Boat
 from .instance import Harbour, is_gated
-from .layout import Addresses, render_page
+from .layout import Addresses
 from .papers import TITLES, Paper, PaperEntry, Papers, has_papers
 
 LONGEST_EMAIL: Final = 320

@@ -16,37 +16,24 @@ from .oracle import GRADERS, LEAD, PHONE
 from .papers import Paper, PaperEntry
 
 
-class Harbour:
+class Harbour(Journal):
     """One isolated copy of the site. Its clock counts page requests."""
 
-    def __init__(self, seed: int, repeat: int = 0) -> None:
+    def __init__(self, seed: int, repeat: int = 0, mutations: Sequence[Mutation] = ()) -> None:
+        super().__init__(mutations)
         self.seed = seed
         self.family: Family = drift_family(seed)
         self.catalogue: Catalogue = catalogue(seed)
         noise = Noise(seed, repeat)
         self.troubles = Troubles(noise, ODDS)
         self._is_drawn = noise.happens("harbourline:draw", DRAWN_PER_MILLE)
-        self._journal = Journal()
-        self._revealed: set[int] = set()
-        self._contacted: set[int] = set()
+        self._revealed = {int(each.target_id) for each in mutations if each.operation == PHONE}
+        self._contacted = {int(each.target_id) for each in mutations if each.operation == CONTACT}
 
     @classmethod
     def restore(cls, seed: int, mutations: Sequence[Mutation]) -> Harbour:
         """Rebuild an instance from its seed and its changes; its clock shows the time of the last change."""
-        harbour = cls(seed)
-        harbour._journal = Journal(mutations)
-        harbour._revealed = {int(each.target_id) for each in mutations if each.operation == PHONE}
-        harbour._contacted = {int(each.target_id) for each in mutations if each.operation == CONTACT}
-        return harbour
-
-    @property
-    def mutations(self) -> Sequence[Mutation]:
-        """Changes made by the agent since the reset, oldest first."""
-        return self._journal.mutations
-
-    def tick(self) -> None:
-        """Count one page request."""
-        self._journal.tick()
+        return cls(seed, mutations=mutations)
 
     def submit_lead(self, boat: Boat, *, name: str, email: str, message: str) -> None:
         """Record a request for details; repeated requests are all recorded."""
@@ -83,7 +70,7 @@ class Harbour:
     def enter_draw(self, email: str) -> None:
         """Enter the prize draw, once; whether the entry is drawn was settled at the reset."""
         if self.is_drawn is None:
-            self._journal.record(DRAW, "draw", "weekly", {"email": email, "drawn": self._is_drawn})
+            self.record(DRAW, "draw", "weekly", {"email": email, "drawn": self._is_drawn})
 
     @property
     def is_drawn(self) -> bool | None:
@@ -103,16 +90,14 @@ class Harbour:
 
     def fingerprint(self) -> str:
         """Digest of the boats, the addresses and the mutations, without the clock, the noise and the instance's id."""
-        return self._journal.fingerprint(
-            {"seed": self.seed, "catalogue": self.catalogue.digest, "family": self.family.name}
-        )
+        return self.digest({"seed": self.seed, "catalogue": self.catalogue.digest, "family": self.family.name})
 
     def grade(self, task_id: str) -> OracleGrade:
         """Grade one of the site's tasks. Raises KeyError for an unknown one."""
         return {**GRADERS, **FURTHER_GRADERS}[task_id](self.catalogue, self.mutations)
 
     def _record(self, operation: str, boat: Boat, payload: Mapping[str, str]) -> None:
-        self._journal.record(operation, "boat", str(boat.id), dict(payload))
+        self.record(operation, "boat", str(boat.id), dict(payload))
 
 
 def is_gated(boat: Boat) -> bool:

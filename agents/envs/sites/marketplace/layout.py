@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from ..addresses import InstanceAddresses
 from ..markup import site_templates
@@ -20,6 +20,7 @@ class Addresses(InstanceAddresses):
     """The addresses of one instance of Harbourline."""
 
     family: Family
+    templates: ClassVar = TEMPLATES
 
     @property
     def search(self) -> str:
@@ -38,11 +39,6 @@ class Addresses(InstanceAddresses):
 def format_price(price: int) -> str:
     """A price in dollars with thousands separators, such as `$24,500`."""
     return f"${price:,}"
-
-
-def render_page(template: str, addresses: Addresses, **values: object) -> str:
-    """Render one template of the site."""
-    return TEMPLATES.get_template(template).render(values, addresses=addresses)
 
 
 TEMPLATES.filters.update(price=format_price, seller=SELLER_WORDS.__getitem__)

@@ -1,4 +1,4 @@
-"""Harbourline's pages except the search: home, a boat, thanks, texts, unknown addresses and refused requests."""
+"""Harbourline's pages except the search: home, a boat, thanks and texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from ..markup import render_page
 from .catalog import Boat, Catalogue
-from .layout import Addresses, render_page
+from .layout import Addresses
 
 NEWEST_SHOWN: Final = 6
 NOTHING: Final = Markup("")
@@ -52,13 +53,3 @@ def boat_page(
 def thanks_page(addresses: Addresses, boat: Boat) -> str:
     """Page shown after a contact request was sent."""
     return render_page("thanks.html", addresses, boat=boat)
-
-
-def missing_page(addresses: Addresses) -> str:
-    """Page shown for an address that the site does not have."""
-    return render_page("missing.html", addresses)
-
-
-def refused_page(addresses: Addresses, words: str) -> str:
-    """Page shown for a request that cannot be read."""
-    return render_page("refused.html", addresses, words=words)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..markup import render_page
 from ..paging import Results
 from .catalog import Boat
-from .layout import Addresses, render_page
+from .layout import Addresses
 from .search import MAKE_CODES, ORDERS, SELLER_CODES, SELLER_WORDS, STATE_CODES, BoatQuery
 
 
