@@ -369,7 +369,7 @@ def test_a_deleted_home_leaves_no_server_that_harms_the_next(home: Path, homes: 
 def test_what_is_wrong_with_a_home_is_named_before_anything_starts(pattern: Path) -> None:
     version, passwords = status(pattern).data / "PG_VERSION", passwords_file(pattern)
     version.write_text("16\n")
-    with pytest.raises(OtherMajorVersion, match="of PostgreSQL 16, expected 18"):
+    with pytest.raises(OtherMajorVersion, match="to PostgreSQL 16, expected 18"):
         up(pattern)
     version.write_text("18\n")
     passwords.rename(passwords.with_suffix(".away"))
