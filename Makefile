@@ -5,6 +5,8 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
+# Where an environment forbids compiled modules, each process that starts compiles 60,000 lines.
+unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
