@@ -171,6 +171,7 @@ class _Line:
             if gone := fresh - {build.build for build in locked}:
                 raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was building")
             target = max((build.position for build in locked if build.build not in fresh), default=0)
+            target = min(target, self._store.head())  # a bookmark ahead of the log is wrong
             while self._going and self._position < target:
                 upto = min(self._position + PAGE, target)
                 wanted = columns(part.fold for part in self._going)
