@@ -1,8 +1,8 @@
 """The chain over append keys, and the verification of keys against the events that they stand for.
 
-Each key's chain value is `sha256(previous | first | last | length of key | key | digest)`, integers big-endian, `previous`
-being the chain value of the key before it. Logs from before this chain have keys without a value; the first key with one
-links up to the chain value of the event before it, as does the first key of a log.
+Each key's chain value is `sha256(previous | first | last | length of key | key | digest)`, integers big-endian,
+`previous` being the chain value of the key before it. Logs from before this chain have keys without a value; the first
+key with one links up to the chain value of the event before it, as does the first key of a log.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Engine, text
 
@@ -59,7 +60,8 @@ def keys_between(engine: Engine, after: int, upto: int) -> list[AppendKey]:
     with engine.connect() as connection:
         rows = connection.execute(_KEYS, {"after": after, "upto": upto}).all()
     return [
-        AppendKey(row[0], bytes(row[1]), Position(row[2]), Position(row[3]), _bytes(row[4]), _bytes(row[5])) for row in rows
+        AppendKey(row[0], bytes(row[1]), Position(row[2]), Position(row[3]), _bytes(row[4]), _bytes(row[5]))
+        for row in rows
     ]
 
 
@@ -83,13 +85,11 @@ def covered_from(engine: Engine) -> Position | None:
     return None if found is None else Position(found)
 
 
-def _bytes(value: object) -> bytes | None:
-    return None if value is None else bytes(value)  # type: ignore[call-overload, no-any-return]
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)
 
 
-def check_keys(
-    engine: Engine, rows: Sequence[Verified], chain_at: Callable[[Position], bytes]
-) -> list[Verified]:
+def check_keys(engine: Engine, rows: Sequence[Verified], chain_at: Callable[[Position], bytes]) -> list[Verified]:
     """Check the append keys that end within contiguous verified rows, which begin with the first event of an append.
 
     Returns the rows after the last of these keys. `chain_at` gives the chain value of an event. Raises BrokenChain with

@@ -132,9 +132,7 @@ def verify_chain(rows: Iterable[Stored], *, after: Position, previous: bytes) ->
     return (row for row, _ in verify_payloads(rows, after=after, previous=previous))
 
 
-def verify_payloads(
-    rows: Iterable[Stored], *, after: Position, previous: bytes
-) -> Iterator[tuple[Stored, bytes]]:
+def verify_payloads(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[tuple[Stored, bytes]]:
     """Yield what `verify_chain` yields, each row with the canonical bytes of its payload. Raises BrokenChain."""
     expected_position = after + 1
     for row in rows:

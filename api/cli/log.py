@@ -1,4 +1,4 @@
-"""`flywheel log`: read, verify, sign, archive and transfer the log."""
+"""`flywheel log`: read, verify, sign, archive and transfer the log, and disown forged events."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from eventlog.verification import verify_log
 
 from ..controllers.summary import head_chain
 from ..errors import BeyondHead
+from ..history.disown import disown, forged_events
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, project_engine
 from ..queries.encoding import encode_value
@@ -27,9 +28,11 @@ from ..queries.events import logged_event
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
-from .output import ERR, AsJson, bar, emit_json, open_project, print_rows, say
+from .output import ERR, AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
-app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, import.", no_args_is_help=True)
+app = typer.Typer(
+    help="The log: head, tail, verify, sign, inspect, disown, archive, export, import.", no_args_is_help=True
+)
 
 _WORTH_A_PROCESS = 20_000
 
@@ -198,6 +201,56 @@ def import_(
             count = import_log(engine, file, advance, blobs=blobs)
     found = {"events": count, "file": file}
     emit_json(found) if as_json else say(f"{count} events imported; `flywheel log verify` checks them")
+
+
+@app.command()
+def inspect(
+    after: Annotated[int, typer.Option(min=0, help="Only events after this position.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of events.")] = 100,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List forged events: those that their actor may not have written, and that were not disowned.
+
+    The holder of a token writes as api:NAME, and may write only what the REST API takes from outside.
+    """
+    with open_project() as house:
+        found = [event for event in forged_events(house.views_at(as_of)) if event.position > after]
+    shown, following = found[:limit], found[limit - 1].position if len(found) > limit else None
+    rows = [{**msgspec.structs.asdict(event), "at": event.moment.isoformat()} for event in shown]
+    if as_json:
+        emit_json({"events": rows, "next": following})
+        return
+    print_rows(rows, ("position", "at", "type", "stream", "actor"), as_json=False, empty="no forged events")
+    if following is not None:
+        say(f"{len(found) - limit} more: flywheel log inspect --after {following}")
+    if found:
+        say("To leave them out of every projection: flywheel log disown --all --reason WHY (or POSITION... for some)")
+
+
+@app.command("disown")
+def disown_command(
+    reason: Annotated[str, typer.Option(help="Why.")],
+    positions: Annotated[list[int] | None, typer.Argument(min=1, help="Positions that `log inspect` lists.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that `log inspect` lists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave forged events out of every projection from now on, by an event of its own. Nothing is deleted.
+
+    As of an earlier position, reads still show what they led to.
+    """
+    if every == bool(positions):
+        raise typer.BadParameter("name the positions of forged events, or --all")
+    with open_project() as house:
+        views = house.views()
+        chosen = [event.position for event in forged_events(views)] if every else positions or []
+        since = disown(house.store, views, chosen, reason, "operator")
+        house.views()
+    found = sorted(set(chosen))
+    if as_json:
+        emit_json({"disowned": found, "since": since})
+    else:
+        say(f"Every projection leaves {len(found)} forged events out from position {since} on.")
 
 
 @app.command()

@@ -17,8 +17,8 @@ Name = Annotated[str, typer.Argument(help="The token's name.")]
 Role = Annotated[
     TokenRole,
     typer.Option(
-        help="read: every GET. ingest: also append runs of other agents, their rewards, prices and blobs. operate, admin: "
-        "the same over HTTP."
+        help="read: every GET. ingest: also append runs of other agents, their rewards, prices and blobs. "
+        "operate, admin: the same over HTTP."
     ),
 ]
 

@@ -1,5 +1,7 @@
-"""Who may call: a bearer token whose hash the log knows and whose role suffices. Only the projection of tokens has to be
-up for this."""
+"""Who may call: a bearer token whose hash the log knows and whose role suffices.
+
+Only the projection of tokens has to be up for this.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,6 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from projections.access import ACCESS, TokenState
 from projections.engine.builds import bookmarks
-from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews
 from projections.errors import ProjectionParked
 
@@ -44,8 +45,7 @@ Caller = Annotated[TokenState, Depends(caller)]
 
 
 def _tokens(house: House) -> PostgresViews:
-    gatekeeper = Projector(house.engine, (ACCESS,), house.store)  # the others may be behind, and are not waited for
-    reached = gatekeeper.catch_up()
+    reached = house.gatekeeper.catch_up()
     (bookmark,) = bookmarks(house.engine, (ACCESS,))
     if bookmark.parked_at is not None:
         raise ProjectionParked(

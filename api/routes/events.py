@@ -12,7 +12,6 @@ from pydantic import Field, ValidationError
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import EXACT, Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
-
 from projections.access import TokenState
 
 from ..house import House

@@ -40,6 +40,7 @@ _WAYS = {
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",
     "RunsWithdrawn": "`flywheel runs withdraw`",
+    "EventsDisowned": "`flywheel log disown`",
     "SubjectErased": "`flywheel erase`",
     "TokenIssued": "`flywheel token issue`",
     "TokenRevoked": "`flywheel token revoke`",

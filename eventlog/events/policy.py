@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .event import Count, Digest, Event, Name
-
+from .event import EXACT, Count, Digest, Event, Name
 
 TokenRole = Literal["read", "ingest", "operate", "admin"]
 """What the holder of a token may do over HTTP; each role may do what those before it may."""
@@ -47,6 +46,14 @@ class RunsWithdrawn(Event):
 
     type: Literal["RunsWithdrawn"] = "RunsWithdrawn"
     runs: Annotated[tuple[Name, ...], Field(min_length=1)]
+    reason: Name
+
+
+class EventsDisowned(Event):
+    """Events were disowned: from this position on, every fold leaves out what stands at these positions."""
+
+    type: Literal["EventsDisowned"] = "EventsDisowned"
+    positions: Annotated[tuple[Annotated[int, Field(ge=1, le=EXACT)], ...], Field(min_length=1)]
     reason: Name
 
 

@@ -10,14 +10,17 @@ from eventlog.store import Position
 
 from .. import ALL
 from .builds import bookmarks
-from .projection import Change, Fold, digest_changes, replay
+from .projection import DISOWNING, Change, Fold, digest_changes, replay
+from .reader import read_markers
 from .views import PostgresViews
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Digests of a projection refolded up to `upto` and of its live table; `differs` is the first differing key,
-    or says that the bookmark is ahead of the log."""
+    """Digests of a projection refolded up to `upto` and of its live table.
+
+    `differs` is the first differing key, or says that the bookmark is ahead of the log.
+    """
 
     projection: str
     version: int
@@ -41,9 +44,11 @@ def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[
     """
     places = {found.projection: found.position for found in bookmarks(views.engine, folds)}
     head = views.store.head()
+    with views.engine.connect() as connection:
+        disowns = any(row.type == DISOWNING for row in read_markers(connection, views.store, 0, head))
     for fold in folds:
         upto, live = (views.upto, views.changes(fold)) if fold.stream_of is None else _latest(views, fold)
-        rebuilt = replay(fold, views.store.read(upto=upto, types=fold.types))
+        rebuilt = replay(fold, views.store.read(upto=upto, types=fold.types), disowns=disowns)
         ours, theirs = digest_changes(rebuilt), digest_changes(live)
         differs = None if ours == theirs else _first_difference(rebuilt, live)
         if places[fold.name] > head:

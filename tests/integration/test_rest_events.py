@@ -230,7 +230,11 @@ def test_a_token_may_do_what_its_role_allows(
     for answer in answers:
         if answer.status_code == 403:
             error = answer.json()["error"]
-            assert (error["type"], error["facts"]["actual"], error["facts"]["expected"]) == ("RoleTooLow", role, "ingest")
+            assert (error["type"], error["facts"]["actual"], error["facts"]["expected"]) == (
+                "RoleTooLow",
+                role,
+                "ingest",
+            )
             assert "--role ingest" in error["message"]
             assert answer.headers["X-Log-Position"] == "2"
 

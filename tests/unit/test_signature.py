@@ -59,9 +59,9 @@ def test_keys_that_were_rewritten_are_told_from_those_that_were_signed() -> None
     signed = sign(keyed, NOON, OURS)
     check_signature(signed, OURS.public_key())
     check_log_head(signed, replace(keyed, head=Position(9)))
-    for other in (b"\0" * 32, None):
+    for changed in (replace(keyed, key_chain_at=lambda _position: bytes(32)), standing(9)):
         with pytest.raises(KeysRewritten):
-            check_log_head(signed, replace(keyed, key_chain_at=lambda _position, other=other: other))
+            check_log_head(signed, changed)
     with pytest.raises(SignatureBroken):
         check_signature(signed.model_copy(update={"keys": None}), OURS.public_key())
     assert (SIGNED.format, SIGNED.keys, signed.format) == ("flywheel-signature-1", None, "flywheel-signature-2")
@@ -85,6 +85,7 @@ ALTERED = {
     "log": "00" * 32,
     "position": 6,
     "chain": "11" * 32,
+    "keys": "33" * 32,
     "at": "2026-11-21T12:00:01+00:00",
     "signature": "22" * 64,
 }
