@@ -18,6 +18,7 @@ from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import check_version, version_of
+from projections.access import ACCESS
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, catch_up_views
 
@@ -47,6 +48,11 @@ class House:
     def views_at(self, given: str | None) -> PostgresViews:
         """Views at a position or time that a user names, default the head. Raises BadPosition, and as `views`."""
         return self.views(read_position(self.store, given))
+
+    @cached_property
+    def gatekeeper(self) -> Projector:
+        """Projector of tokens alone: the other projections may be behind or parked, and are not waited for."""
+        return Projector(self.engine, (ACCESS,), self.store)
 
     @cached_property
     def frames(self) -> FrameViews:

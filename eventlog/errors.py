@@ -112,6 +112,11 @@ class LogRewritten(FlywheelError):
     Restore the database from a backup, and do not sign the log in its present state."""
 
 
+class KeysRewritten(FlywheelError):
+    """The append keys were rewritten at or before position {position}: their chain there is {actual}, and {expected} was signed at {at}.
+    Restore the database from a backup, and do not sign the log in its present state."""
+
+
 class CorruptRow(FlywheelError):
     """The event at position {position} ({type}) cannot be read: {actual}. Expected a payload with the fields of its event type.
     Run `flywheel log verify` to find the first damaged position."""

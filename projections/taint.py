@@ -226,7 +226,7 @@ def _fold(state: TaintState, row: EventRow) -> TaintState:
 
 TAINT = Fold(
     name="taint",
-    version=3,
+    version=4,
     reads={
         "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
         **{event: (kind, "run") for event, kind in _RECORDED.items()},

@@ -24,6 +24,7 @@ from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
@@ -86,6 +87,7 @@ def run_(
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
             executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
         ):
+            refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(house, client, frozen.environment, first_admission(house, placed, reporter))
             _warn(house, frozen, chosen, rules)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from projections.engine.views import Views
 
 from ..course import Course
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.courses import last_course, present_course
@@ -15,9 +16,11 @@ from .slow_next import SlowCourse
 def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str | None:
     """Open or resume the courses of both loops. Returns why the fast loop ended, or None if it is still to run.
 
-    The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy.
+    The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy,
+    ForgedEvents.
     """
     with only_controller(house.engine, site):
+        refuse_forged(house.views())
         open_course(house.store, house.views(), site, slow)
         views = house.views()
         ended = fast_part_ended(views, site)

@@ -28,6 +28,7 @@ from ..environments.admission import see_admission
 from ..errors import TooSmall
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
 from ..evaluations.evaluate import challenge, challenger_now, concerns, play_and_settle
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark, shortage
@@ -90,9 +91,10 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted.
         """
         with only_controller(self.house.engine, self.site):
+            refuse_forged(self.house.views())
             return self._run()
 
     def _run(self) -> str:

@@ -28,6 +28,7 @@ from ..environments.admission import see_admission
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, unavailable_instances, without_plans
 from ..evaluations.evaluate import challenge, play_and_settle
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
@@ -107,10 +108,11 @@ class SlowController:
     def run(self) -> str:
         """Play rounds until all are done. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the champion's
-        weights have another base, because its arm could not be played.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the
+        champion's weights have another base, because its arm could not be played.
         """
         with only_controller(self.house.engine, self.site):
+            refuse_forged(self.house.views())
             first_facts(self.house)
             see_admission(self.house, self.client, self.site, self.admit)
             is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)

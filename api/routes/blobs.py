@@ -59,6 +59,7 @@ Body = Annotated[bytes, Depends(_read_body)]
     openapi_extra={"requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string"}}}}},
     responses={
         201: {"description": "They are kept, now or since before: their address."},
+        403: problem_of("The token's role may not put blobs."),
         410: problem_of("The subject was erased."),
         413: problem_of(f"More than {MOST_BYTES} bytes."),
     },

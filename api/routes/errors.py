@@ -9,6 +9,11 @@ class NotAuthorized(FlywheelError):
     """{actual}: expected `Authorization: Bearer <token>` with a token that is accepted; issue one with `flywheel token issue NAME`."""
 
 
+class RoleTooLow(FlywheelError):
+    """The token {token!r} has the role {actual}: expected {expected} or a role above it to {what}. Issue another token with
+    `flywheel token issue NAME --role {expected}`."""
+
+
 class Unprocessable(FlywheelError):
     """{where} is {actual}: expected {expected}."""
 

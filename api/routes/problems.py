@@ -42,6 +42,7 @@ from .errors import (
     NotAcceptable,
     NotAuthorized,
     ReservedEvent,
+    RoleTooLow,
     Unprocessable,
 )
 from .reading import POSITION_HEADER, position_for, reply
@@ -53,6 +54,7 @@ SERVER_ERROR = 500
 STATUS: Mapping[type[FlywheelError], int] = {
     NotAuthorized: 401,
     ReservedEvent: 403,
+    RoleTooLow: 403,
     ForeignRunName: 403,
     ForeignStream: 422,
     BlobMissing: 404,
