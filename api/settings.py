@@ -57,7 +57,7 @@ class Settings(BaseSettings):
         default=15,
         ge=1,
         le=3600,
-        description="seconds in which a body must arrive, and one more for each 256 KiB of it; a later one is answered 408",
+        description="seconds in which a body must arrive, and one more for each 256 KiB of it; later is answered 408",
     )
 
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")

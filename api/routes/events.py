@@ -128,7 +128,10 @@ def _unprocessable(errors: Sequence[Any]) -> Unprocessable:
     found = faults(errors)
     where, message = found[0]["where"] or "the body", found[0]["message"]
     return Unprocessable(
-        where=where, actual=f"refused ({message})", expected="an `AppendBody`, as /openapi.json describes it", errors=found
+        where=where,
+        actual=f"refused ({message})",
+        expected="an `AppendBody`, as /openapi.json describes it",
+        errors=found,
     )
 
 

@@ -64,7 +64,10 @@ def _problem_of(content: bytes) -> str | None:
 
 
 def _mistyped(request: Request, route: APIRoute) -> Iterator[Fault]:
-    places: tuple[tuple[str, QueryParams | Headers], ...] = (("query", request.query_params), ("header", request.headers))
+    places: tuple[tuple[str, QueryParams | Headers], ...] = (
+        ("query", request.query_params),
+        ("header", request.headers),
+    )
     for where, given in places:
         for field in _fields(route.dependant, where):
             is_integer = int in (field.field_info.annotation, *get_args(field.field_info.annotation))

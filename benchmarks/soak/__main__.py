@@ -97,7 +97,9 @@ def main(
             fake, left_out = {}, {"clock jump": str(reason)}
         with patch.dict(ENVIRONMENT, fake), _started(folder, offset, rate) as soak:
             figures = _run(soak, minutes * 60, has_clock=bool(fake))
-    note = f"{minutes:g} minutes, {_WRITERS} writing and {_READERS} reading clients with {rate:g} requests a second each."
+    note = (
+        f"{minutes:g} minutes, {_WRITERS} writing and {_READERS} reading clients with {rate:g} requests a second each."
+    )
     missed = report("soak", figures, targets(figures), left_out=left_out, page=PAGE if write else None, note=note)
     sys.exit(1 if missed else 0)
 
@@ -191,12 +193,18 @@ def _seen(soak: Soak) -> dict[str, float]:
     for (name, measure), samples in series.items():
         found = growth(measure, samples)
         if found is not None:
-            figures[f"{name}: {measure}, middle third"], figures[f"{name}: {measure}, last third"] = found.middle, found.last
+            figures[f"{name}: {measure}, middle third"], figures[f"{name}: {measure}, last third"] = (
+                found.middle,
+                found.last,
+            )
             figures[f"{name}: {measure} above what is flat"] = max(0.0, found.last - found.middle - found.allowed)
     for program in soak.programs:
         figures[f"{program.name}: ended by itself"] = float(program.ended)
         if program.ended:
-            print(f"--- end of {program.log.name}\n" + "\n".join(program.log.read_text("utf-8", "replace").splitlines()[-30:]))
+            print(
+                f"--- end of {program.log.name}\n"
+                + "\n".join(program.log.read_text("utf-8", "replace").splitlines()[-30:])
+            )
     return figures
 
 

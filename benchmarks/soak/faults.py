@@ -33,7 +33,7 @@ def restart(cluster: Cluster, seconds: float) -> None:
 
 
 def tampered_is_found(archive: Path, copy: Path, env: Mapping[str, str]) -> tuple[int, int]:
-    """Change one byte in a copy of each of four segments in turn; how many were changed, and how many of them verify names.
+    """Change a byte in a copy of each of four segments in turn: how many were changed, how many verify names.
 
     The copy is verified in place of the archive itself, which processes under load go on reading.
     """

@@ -16,7 +16,12 @@ from benchmarks.made import entries_of_run
 PAGES = (
     *("/v1/runs?limit=20", "/v1/events?limit=100", "/v1/outcomes?limit=20", "/v1/rewrites", "/v1/hints", "/v1/costs"),
     *("/v1/champion/history", "/v1/failure-clusters", "/v1/environments", "/v1/courses", "/v1/datasets", "/healthz"),
-    *("/metrics", "/v1/runs?status=missing&limit=5", "/v1/events?after=50&limit=5&type=RunStarted", "/v1/taint/erasures"),
+    *(
+        "/metrics",
+        "/v1/runs?status=missing&limit=5",
+        "/v1/events?after=50&limit=5&type=RunStarted",
+        "/v1/taint/erasures",
+    ),
 )
 _BUSY = frozenset({429, 503})
 _WAIT_S = 0.5

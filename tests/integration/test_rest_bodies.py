@@ -29,8 +29,15 @@ class Sender:
         self.answers: list[MESSAGE] = []
         told = {"authorization": f"Bearer {token}", **headers}
         self._scope = {
-            **{"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http"},
-            **{"path": path, "raw_path": path.encode(), "query_string": b"", "root_path": ""},
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
             "headers": [(name.encode(), value.encode()) for name, value in told.items()],
         }
         self._app = app

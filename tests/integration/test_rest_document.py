@@ -39,7 +39,13 @@ CHECKS = [
 ]
 EXAMPLES = 6
 MANY = 300
-NAMES = {"runs": "run", "rewrites": "rewrite", "benchmarks": "benchmark", "verdicts": "evaluation", "datasets": "dataset"}
+NAMES = {
+    "runs": "run",
+    "rewrites": "rewrite",
+    "benchmarks": "benchmark",
+    "verdicts": "evaluation",
+    "datasets": "dataset",
+}
 """The lists of the golden log that have something in them, and the field that names it."""
 
 NAMED = [path for method, path in EVERY if "{" in path and path.split("/")[2] in NAMES]

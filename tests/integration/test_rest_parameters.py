@@ -49,16 +49,16 @@ def test_a_path_that_no_database_can_hold_is_refused(path: str, name: str, clien
 
 @pytest.mark.parametrize(("method", "path"), EVERY, ids=str)
 @pytest.mark.parametrize("content", ["a%00b", "%ED%A0%80", "%FF"], ids=["nul", "surrogate", "no UTF-8"])
-def test_a_query_that_no_database_can_hold_is_refused(
-    method: str, path: str, content: str, client: TestClient
-) -> None:
+def test_a_query_that_no_database_can_hold_is_refused(method: str, path: str, content: str, client: TestClient) -> None:
     name = (known(method, path) or ["any"])[0]
     assert f"query.{name}" in refused(client.request(method, f"{filled(path).partition('?')[0]}?{name}={content}"))
 
 
 @pytest.mark.parametrize("header", ["Idempotency-Key", "X-Blob-Subject", "X-Log-At-Least", "Accept"])
 def test_a_header_with_a_nul_is_refused(header: str, client: TestClient) -> None:
-    assert f"header.{header.lower()}" in [where.lower() for where in refused(client.get("/v1/runs", headers={header: "a\0b"}))]
+    assert f"header.{header.lower()}" in [
+        where.lower() for where in refused(client.get("/v1/runs", headers={header: "a\0b"}))
+    ]
 
 
 @pytest.mark.parametrize(("path", "where", "name"), INTEGERS)

@@ -173,5 +173,7 @@ def test_the_table_of_errors_holds_every_status_with_errors_that_have_it() -> No
     }
     assert sorted({*STATUS.values(), *described} - table.keys()) == []
     status_of = {kind.__name__: status for kind, status in STATUS.items()}
-    wrong = [(name, status) for status, names in table.items() for name in names if status_of.get(name, status) != status]
+    wrong = [
+        (name, status) for status, names in table.items() for name in names if status_of.get(name, status) != status
+    ]
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Files that people edit are bounded before they are parsed, and what leads out of a site is refused where it stands."""
+"""Files that people edit are bounded before they are parsed; what leads out of a site is refused with its line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def memory(*changes: dict[str, Any]) -> str:
 
 
 def tasks(*steps: dict[str, Any]) -> str:
-    told = {name: "t" for name in ("template_id", "cluster", "oracle_task_id", "instruction")}
+    told = dict.fromkeys(("template_id", "cluster", "oracle_task_id", "instruction"), "t")
     return json.dumps([{**told, "plan_steps": steps}], indent=1)
 
 
