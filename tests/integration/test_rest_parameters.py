@@ -62,14 +62,14 @@ def test_a_header_with_a_nul_is_refused(header: str, client: TestClient) -> None
 
 
 @pytest.mark.parametrize(("path", "where", "name"), INTEGERS)
-@pytest.mark.parametrize("written", ["+5", "5 ", " 5", "1_0", "5.0", "５", "", "0x5"])
-def test_an_integer_is_written_in_digits(path: str, where: str, name: str, written: str, client: TestClient) -> None:
-    asked: dict[str, Any] = {"params": needed(path)}
-    if where == "query":
-        asked["params"] = {**needed(path), name: written}
-    else:
-        asked["headers"] = {name: written.encode("utf-8")}
-    assert refused(client.get(filled(path).partition("?")[0], **asked)) == [f"{where}.{name}"]
+def test_an_integer_is_written_in_digits(path: str, where: str, name: str, client: TestClient) -> None:
+    for written in ("+5", "5 ", " 5", "1_0", "5.0", "５", "", "0x5"):
+        asked: dict[str, Any] = {"params": needed(path)}
+        if where == "query":
+            asked["params"] = {**needed(path), name: written}
+        else:
+            asked["headers"] = {name: written.encode("utf-8")}
+        assert refused(client.get(filled(path).partition("?")[0], **asked)) == [f"{where}.{name}"], written
 
 
 def test_a_position_is_written_in_digits_too(client: TestClient) -> None:
