@@ -139,7 +139,7 @@ def _run(soak: Soak, seconds: float, *, has_clock: bool) -> dict[str, float]:
     began = time.monotonic()
     waiting = sorted(_faults(soak, seconds, figures, has_clock=has_clock), key=lambda each: each[0])
     next_feed, feed_every = began + seconds / 20, max(20.0, seconds / 40)
-    while (now := time.monotonic()) < began + seconds:
+    while (now := time.monotonic()) < began + seconds or waiting:
         soak.sample()
         if waiting and now >= began + seconds * waiting[0][0]:
             share, what, fault = waiting.pop(0)
@@ -213,6 +213,7 @@ def _checked(soak: Soak) -> dict[str, float]:
     verified = flywheel(("log", "verify"), soak.env)
     folded = flywheel(("replay", "--verify"), soak.env)
     print(verified.stdout + verified.stderr + folded.stdout + folded.stderr)
+    soak.engine.dispose()  # its connections may be from before the restart
     with soak.engine.connect() as connection:
         asked = "SELECT count(*) FROM events WHERE type = 'RunFinished' AND stream NOT LIKE 'run/ext-%'"
         played = float(connection.execute(text(asked)).scalar_one())
