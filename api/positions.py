@@ -29,6 +29,9 @@ def read_position(store: PostgresStore, given: str | None) -> Position | None:
     if given.isascii() and given.isdigit():
         return Position(int(given))
     try:
-        return store.position_at(datetime.fromisoformat(given))
-    except ValueError as error:
+        moment = datetime.fromisoformat(given)
+        # PostgreSQL takes no offset of 16 hours or more
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise BadPosition(actual=given) from error
+    return store.position_at(moment)

@@ -53,6 +53,16 @@ class Settings(BaseSettings):
         default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
     )
 
+    append_bytes: int = Field(
+        default=4 * 2**20, ge=1024, le=2**30, description="bytes of an append over REST; a larger one is answered 413"
+    )
+    body_seconds: int = Field(
+        default=15,
+        ge=1,
+        le=3600,
+        description="seconds in which a body must arrive, and one more for each 256 KiB of it; later is answered 408",
+    )
+
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
     chromium: Path | None = Field(
         default=None, description="the Chromium of the browser executor; unset: the first on the PATH"

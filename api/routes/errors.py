@@ -22,6 +22,20 @@ class BlobTooLarge(FlywheelError):
     """The body has {actual}: expected at most {expected} bytes in one blob; put it in parts."""
 
 
+class AppendTooLarge(FlywheelError):
+    """The body has {actual}: expected at most {expected} bytes in one append, and nothing was written. Append fewer events at a time,
+    put long texts into blobs with POST /v1/blobs, or have FLYWHEEL_APPEND_BYTES raised where `flywheel serve` runs."""
+
+
+class BodyTooSlow(FlywheelError):
+    """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
+    bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""
+
+
+class BodyCut(FlywheelError):
+    """The connection ended after {actual} bytes of the body: expected all of it. Nothing was written; send it again."""
+
+
 class NotAcceptable(FlywheelError):
     """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
 

@@ -19,8 +19,9 @@ from ..queries import events as queries
 from . import outside
 from .access import Caller
 from .admission import append_limiter
-from .errors import AppendConflict, AppendKeyReused, Unprocessable
-from .problems import faults, problem_of
+from .bodies import read_body
+from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
+from .problems import CUT, SLOW, faults, problem_of
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .schemas import ANY_EVENT, answer_of
 
@@ -64,14 +65,15 @@ def read_events(
     return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
 
 
-async def _body(request: Request) -> bytes:
-    return await request.body()
+async def _append_body(request: Request, house: HouseOf) -> bytes:
+    settings = house.settings
+    return await read_body(request, settings.append_bytes, settings.body_seconds, AppendTooLarge)
 
 
-RawBody = Annotated[bytes, Depends(_body)]
+RawBody = Annotated[bytes, Depends(_append_body)]
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", max_length=200, pattern=r"^[^\x00]+$", description="wins over `key` in the body"),
+    Header(alias="Idempotency-Key", min_length=1, max_length=200, description="wins over `key` in the body"),
 ]
 
 
@@ -88,8 +90,11 @@ Key = Annotated[
     responses={
         200: answer_of(queries.AppendAnswer, "The key was seen with this content: the positions it took then."),
         201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
+        400: CUT,
         403: problem_of("Events that no token's holder, or none of this role, may append."),
+        408: SLOW,
         409: problem_of("The stream is at another version, or the key had other content."),
+        413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
         429: problem_of("Too many appends wait; try again with the same key."),
     },
 )
@@ -124,7 +129,10 @@ def _unprocessable(errors: Sequence[Any]) -> Unprocessable:
     found = faults(errors)
     where, message = found[0]["where"] or "the body", found[0]["message"]
     return Unprocessable(
-        where=where, actual=f"refused ({message})", expected="the shape that /docs shows for it", errors=found
+        where=where,
+        actual=f"refused ({message})",
+        expected="an `AppendBody`, as /openapi.json describes it",
+        errors=found,
     )
 
 

@@ -15,12 +15,22 @@ from projections.engine.builds import lags
 
 from ..house import House
 from .access import caller
+from .problems import problem_of
 from .reading import HouseOf
 
 router = APIRouter(tags=["health"], dependencies=[Depends(caller)])
 
 
-@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"description": "The figures.", "content": {"text/plain": {}}},
+        401: problem_of("The bearer token is missing or not accepted."),
+        503: problem_of("The database does not answer, or the projection of tokens is parked."),
+    },
+)
 def metrics(house: HouseOf) -> Response:
     """Counters of this process and gauges of the log, in the text format of Prometheus. Needs a token."""
     registry = CollectorRegistry()
