@@ -65,7 +65,7 @@ lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt --extra train pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > requirements/train.txt
 
-chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
+chaos: .venv/.dev ## kill -9 under load, cut connections, lost locks, an outage, a full disk, a clock (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
 
 soak: .venv/.dev ## serve, two workers and a load for half an hour with faults, watched for growth (ARGS="--minutes 2")

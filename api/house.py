@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import ProgrammingError
 
 from eventlog.blobs import Inventory, PostgresBlobs
-from eventlog.database import open_engine, project_schema
+from eventlog.database import OutagePatience, open_engine, project_schema
 from eventlog.errors import ForeignSchema, ObjectStoreUnusable
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
@@ -130,9 +130,12 @@ def owned_blobs(settings: Settings) -> Iterator[Inventory]:
         yield blobs_of(settings, engine)
 
 
-def open_house(settings: Settings) -> House:
-    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema, ObjectStoreUnusable."""
-    engine = open_engine(application_url(settings), settings.project)
+def open_house(settings: Settings, patience: OutagePatience | None = None) -> House:
+    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema, ObjectStoreUnusable.
+
+    With `patience`, later outages of the database are waited for.
+    """
+    engine = open_engine(application_url(settings), settings.project, patience=patience)
     try:
         check_schema(engine)
         blobs = blobs_of(settings, engine)

@@ -22,8 +22,10 @@ from .verdicts import VERDICTS
 if TYPE_CHECKING:
     from eventlog.events import Artifact, PieceKind
 
-if TYPE_CHECKING:
     from .engine.views import Views
+
+WITHDRAWALS = "withdrawals"
+"""Stream of the events that withdraw runs."""
 
 WITHDRAWN = "withdrawn/"
 ERASED = "erased/"

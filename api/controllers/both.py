@@ -19,13 +19,13 @@ def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str |
     The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy,
     ForgedEvents.
     """
-    with only_controller(house.engine, site):
-        refuse_forged(house.views())
-        open_course(house.store, house.views(), site, slow)
-        views = house.views()
+    with only_controller(house, site) as own:
+        refuse_forged(own.views())
+        open_course(own.store, own.views(), site, slow)
+        views = own.views()
         ended = fast_part_ended(views, site)
         if ended is None:
-            open_course(house.store, views, site, fast)
+            open_course(own.store, views, site, fast)
         return ended
 
 

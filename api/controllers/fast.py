@@ -6,7 +6,7 @@ The next step is read from the log alone, so a killed process resumes where it s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -91,11 +91,11 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, ForgedEvents, NotAdmitted.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, LockLost.
         """
-        with only_controller(self.house.engine, self.site):
-            refuse_forged(self.house.views())
-            return self._run()
+        with only_controller(self.house, self.site) as house:
+            refuse_forged(house.views())
+            return replace(self, house=house)._run()
 
     def _run(self) -> str:
         self._begin()

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from agents.envs.closing import UNCLOSED
 from eventlog.group_commit import Counts
 from projections.engine.builds import lags
 
@@ -47,6 +48,8 @@ class _OfHouse(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every figure once."""
         yield from _appends(self._house.store.group.counts)
+        unclosed = "Instances of sites whose close failed in this process."
+        yield CounterMetricFamily("flywheel_instances_unclosed", unclosed, value=UNCLOSED.number)
         yield from _log(self._house)
 
 
