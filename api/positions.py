@@ -30,8 +30,16 @@ def read_position(store: PostgresStore, given: str | None) -> Position | None:
         return Position(int(given))
     try:
         moment = datetime.fromisoformat(given)
-        # PostgreSQL takes no offset of 16 hours or more
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise BadPosition(actual=given) from error
-    return store.position_at(moment)
+    return store.position_at(_in_utc(moment))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """The same time in UTC, since PostgreSQL takes no offset of 16 hours or more; at most a year's end that exists."""
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if moment.year == 1 else datetime.max.replace(tzinfo=UTC)

@@ -49,21 +49,11 @@ def _processor_seconds() -> float:
 
 
 def _server_seconds(postmaster: int) -> float:
-    """Processor seconds of a PostgreSQL: its postmaster, the backends that have ended, and those that are there."""
-    process = Path("/proc", str(postmaster))
-    with suppress(OSError):
-        live = (process / "task" / process.name / "children").read_text().split()
-        found = _seconds(process, 4) + sum(_seconds(Path("/proc", each), 2) for each in live)
-        SERVERS[postmaster] = max(found, SERVERS[postmaster])  # less only while one that ended is not yet counted
+    """Processor seconds of a PostgreSQL: its postmaster, and the backends that have ended."""
+    with suppress(OSError):  # it has ended itself
+        stat = Path("/proc", str(postmaster), "stat").read_text().rpartition(")")[2].split()
+        SERVERS[postmaster] = sum(map(int, stat[11:15])) / _TICKS_PER_S
     return SERVERS[postmaster]
-
-
-def _seconds(process: Path, fields: int) -> float:
-    """Its own time in user and system mode, and with 4 fields that of its children that have ended."""
-    with suppress(OSError):
-        stat = (process / "stat").read_text().rpartition(")")[2].split()
-        return sum(map(int, stat[11 : 11 + fields])) / _TICKS_PER_S
-    return 0.0
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

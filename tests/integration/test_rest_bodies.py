@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from api.house import House
 from api.routes import bodies
 from api.tokens import issue
 
-MESSAGE = dict[str, Any]
+MESSAGE = MutableMapping[str, Any]
 LIMIT = 100_000
 
 
@@ -98,7 +98,8 @@ async def silent() -> AsyncIterator[bytes]:
 
 
 async def nothing() -> AsyncIterator[bytes]:
-    for part in ():
+    empty: tuple[bytes, ...] = ()
+    for part in empty:
         yield part
 
 

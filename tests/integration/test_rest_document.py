@@ -83,11 +83,17 @@ def ask(service: Service, method: str, path: str, mode: GenerationMode, examples
     """Send requests to an endpoint, always the same ones, and check each answer against the document."""
     app, headers, _ = service
     strategy = described()[path][method].as_strategy(generation_mode=mode, **fixed)
-    bounds = {"max_examples": examples, "deadline": None, "suppress_health_check": list(HealthCheck)}
 
-    @settings(derandomize=True, database=None, phases=(Phase.generate,), **bounds)
+    @settings(
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate,),
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(case=strategy)
-    def answer_is_described(case: Case) -> None:
+    def answer_is_described(case: Case[Any]) -> None:
         answer = case.call(app=app, headers=dict(headers))
         case.validate_response(answer, checks=CHECKS)
 
@@ -103,7 +109,7 @@ def test_every_endpoint_answers_as_described(service: Service, method: str, path
 def test_what_the_log_holds_is_answered_as_described(service: Service, path: str) -> None:
     app, headers, _ = service
     kind, field = path.split("/")[2], path.partition("{")[2].partition("}")[0]
-    listed = TestClient(app, headers=headers).get(f"/v1/{kind}").json()[kind]
+    listed = TestClient(app, headers=dict(headers)).get(f"/v1/{kind}").json()[kind]
     for row in (listed[0], listed[-1]):
         ask(service, "GET", path, GenerationMode.POSITIVE, 2, path_parameters={field: row[NAMES[kind]]})
 
