@@ -164,3 +164,10 @@ def test_a_call_outside_the_stream_of_its_run_gives_no_words(empty_house: House)
     forged = call.model_copy(update={"messages": theirs})
     empty_house.store.append([Append("prices", (forged,), "api:theirs")])
     assert list(words_of(empty_house, {call.run})) == []
+
+
+def test_no_benchmark_is_renewed_over_forged_events(flywheel: Flywheel, house: House) -> None:
+    forge(house)
+    head = house.store.head()
+    code, _, err = flywheel("benchmark", "refresh", "marketplace-1")
+    assert (code, "flywheel log disown" in err, house.store.head()) == (1, True, head)
