@@ -131,9 +131,7 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
     recorder.record_checkpoint(saved)
 
 
-def working_folder(
-    house: House, stage: Stage, doing: Literal["training", "verifying"]
-) -> AbstractContextManager[Path]:
+def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> AbstractContextManager[Path]:
     """An empty folder for this stage, without leftovers of killed attempts. Another process that wants it waits.
 
     So an attempt that lost its lock in the database keeps its files to itself.

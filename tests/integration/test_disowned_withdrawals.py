@@ -1,4 +1,4 @@
-"""Withdrawals that were disowned: tables kept up in any steps, and built again, hold what is in force at each position."""
+"""Withdrawals that were disowned: tables kept up in any steps and tables built again hold what is in force."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Act = tuple[str, str | int]
 
 
 def append_act(store: PostgresStore, act: Act) -> None:
-    """Append what a run does to one rewrite or in its group, its withdrawal, or a disowning of so many events before."""
+    """Append what a run does, its withdrawal, or a disowning of the event that came so many events before."""
     match act:
         case ("disowns", int(back)):
             last = int(store.head())

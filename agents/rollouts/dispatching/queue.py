@@ -206,12 +206,12 @@ class RolloutQueue:
 
     @contextmanager
     def _lock(self, session: LockingSession | None = None) -> Iterator[Cursor]:
-        """Transaction that excludes all other writers of jobs, in a session if given. Raises LogUnavailable, LockLost."""
+        """Transaction without other writers of jobs, in a session if given. Raises LogUnavailable, LockLost."""
+        opened = single_statements(self.engine) if session is None else session.use()
         try:
-            with single_statements(self.engine) if session is None else session.use() as cursor:
-                with cursor.connection.transaction():
-                    cursor.execute(_LOCK)
-                    yield cursor
+            with opened as cursor, cursor.connection.transaction():
+                cursor.execute(_LOCK)
+                yield cursor
         except (psycopg.Error, DBAPIError) as error:
             raise LogUnavailable(actual=first_line(error)) from error
 
