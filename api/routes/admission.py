@@ -37,7 +37,7 @@ class Places:
     def _threads(self) -> CapacityLimiter:
         return CapacityLimiter(THREADS)
 
-    def refuse_append_beyond(self, house: House) -> None:
+    def refuse_when_full(self, house: House) -> None:
         """Raise LogBusy if as many appends are in flight as may be."""
         most = house.settings.append_queue
         if self._appends >= most:
@@ -47,7 +47,7 @@ class Places:
     @contextmanager
     def take_append(self, house: House) -> Iterator[CapacityLimiter]:
         """Count an append; yield the threads that appends wait on, which no other request needs. Raises LogBusy."""
-        self.refuse_append_beyond(house)
+        self.refuse_when_full(house)
         self._appends += 1
         try:
             yield self._threads
@@ -85,7 +85,7 @@ class Admission:
         """Pass a request on, or refuse it; all but appends are passed on."""
         if scope["type"] == "http" and (scope["method"], scope["path"].rstrip("/")) == APPENDS:
             try:
-                places_of(scope["app"]).refuse_append_beyond(scope["app"].state.house)
+                places_of(scope["app"]).refuse_when_full(scope["app"].state.house)
             except LogBusy as busy:
                 await refusal(busy)(scope, receive, send)
                 return
