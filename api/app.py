@@ -34,7 +34,7 @@ from .routes import (
     verdicts,
 )
 from .routes.access import caller
-from .routes.admission import Admission
+from .routes.admission import Admission, Places
 from .routes.parameters import check_parameters
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.schemas import answer_schemas
@@ -119,6 +119,7 @@ def create_app(house: House) -> FastAPI:
         responses={422: problems.problem_of("Part of the request is invalid.")},
     )
     app.state.house = house
+    app.state.places = Places()
     app.add_middleware(Admission)
     app.add_middleware(PositionHeader)
     problems.install(app)

@@ -1,15 +1,20 @@
-"""Locks against duplicate work: one controller, one admission and one learner per site, one trainer per stage."""
+"""Locks against duplicate work: one controller, one admission and one learner per site, one trainer per stage.
+
+A lock lives as long as its database session. A controller and an admission append in that session, so they append
+nothing once it is lost. Learning and training may then be done twice, which is harmless, because each of their appends
+has a key made from the run, sweep or stage: the log holds it once.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from eventlog.postgres import LockingSession
@@ -19,7 +24,11 @@ from .house import House
 
 _PATIENCE_S = 5.0
 _PAUSE_S = 0.1
-_KEY = "hashtextextended(current_schema() || '/controller/' || :site, 0)"
+_KEY = "hashtextextended(current_schema() || '/' || :kind || '/' || :name, 0)"
+_TRY = text(f"SELECT pg_try_advisory_lock({_KEY})")
+_WAIT = text(f"SELECT pg_advisory_lock({_KEY})")
+_TRY_SHARED = text(f"SELECT pg_try_advisory_xact_lock_shared({_KEY})")
+_UNLOCK = text("SELECT pg_advisory_unlock_all()")
 
 
 @contextmanager
@@ -29,54 +38,84 @@ def only_controller(house: House, site: str) -> Iterator[House]:
     Yields the house to work with. It appends in the session that holds the lock, so once its connection is lost, every
     append raises LockLost. Waits a few seconds for the lock, because a process that was just killed may still hold it.
     """
-    statement = text(f"SELECT pg_try_advisory_lock({_KEY})")
-    with house.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with _session(house.engine) as connection:
         deadline = time.monotonic() + _PATIENCE_S
-        while not connection.execute(statement, {"site": site}).scalar_one():
+        while not connection.execute(_TRY, {"kind": "controller", "name": site}).scalar_one():
             if time.monotonic() > deadline:
                 raise ControllerBusy(site=site)
             time.sleep(_PAUSE_S)
-        driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-        session = LockingSession(driver.cursor(binary=True), f"the controller of {site}")
-        try:
-            yield replace(house, store=replace(house.store, session=session))
-        finally:
-            with suppress(DBAPIError):  # a lost connection holds no lock
-                connection.execute(text("SELECT pg_advisory_unlock_all()"))
-            connection.invalidate()  # a thread that outlives the block must not append in the session's next use
+        with _appending_in(connection, house, f"the controller of {site}") as own:
+            yield own
 
 
 def is_controlled(engine: Engine, site: str) -> bool:
     """True if a controller is working on the site now."""
-    with engine.begin() as connection:
-        statement = text(
-            f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
-        )  # shared: concurrent checks do not block each other
-        return not connection.execute(statement, {"site": site}).scalar_one()
-
-
-def admitting_alone(engine: Engine, site: str) -> AbstractContextManager[None]:
-    """Hold the site's admission lock, waiting for it. Of several workers that start together only one probes."""
-    return _alone(engine, "admission", site)
-
-
-def learning_alone(engine: Engine, site: str) -> AbstractContextManager[None]:
-    """Hold the site's learning lock, waiting for it. A second process then finds the sweep already processed."""
-    return _alone(engine, "learning", site)
-
-
-def training_alone(engine: Engine, training: str) -> AbstractContextManager[None]:
-    """Hold the stage's training lock, waiting for it. A second process then finds the checkpoint already saved."""
-    return _alone(engine, "training", training)
+    with engine.begin() as connection:  # a shared lock: concurrent checks do not block each other
+        return not connection.execute(_TRY_SHARED, {"kind": "controller", "name": site}).scalar_one()
 
 
 @contextmanager
-def _alone(engine: Engine, kind: str, name: str) -> Iterator[None]:
-    """Hold a session lock, waiting for it."""
-    statement = text(f"SELECT pg_advisory_lock(hashtextextended(current_schema() || '/{kind}/' || :name, 0))")
+def admitting_alone(house: House, site: str) -> Iterator[House]:
+    """Hold the site's admission lock, waiting for it. Of several workers that start together only one probes.
+
+    Yields the house to work with, as only_controller does: a report that came late could end the admission by another.
+    """
+    with (
+        _waiting_for(house.engine, "admission", site) as connection,
+        _appending_in(connection, house, f"the admission of {site}") as own,
+    ):
+        yield own
+
+
+@contextmanager
+def learning_alone(engine: Engine, site: str) -> Iterator[None]:
+    """Hold the site's learning lock, waiting for it. A second process then finds the sweep already processed."""
+    with _waiting_for(engine, "learning", site):
+        yield
+
+
+@contextmanager
+def training_alone(engine: Engine, training: str) -> Iterator[None]:
+    """Hold the stage's training lock, waiting for it. A second process then finds the checkpoint already saved."""
+    with _waiting_for(engine, "training", training):
+        yield
+
+
+@contextmanager
+def _waiting_for(engine: Engine, kind: str, name: str) -> Iterator[Connection]:
+    with _session(engine) as connection:
+        connection.execute(_WAIT, {"kind": kind, "name": name})
+        yield connection
+
+
+@contextmanager
+def _session(engine: Engine) -> Iterator[Connection]:
+    """A session for a lock, ended at the end of the block."""
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(statement, {"name": name})
         try:
-            yield
+            yield connection
         finally:
-            connection.execute(text("SELECT pg_advisory_unlock_all()"))
+            _end(connection)
+
+
+@contextmanager
+def _appending_in(connection: Connection, house: House, lock: str) -> Iterator[House]:
+    """The house, which appends in this session. A thread that outlives the block appends nothing.
+
+    The session is unlocked and closed while no other thread has its turn: no append comes between the two.
+    """
+    driver = cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+    session = LockingSession(driver.cursor(binary=True), lock)
+    try:
+        yield replace(house, store=replace(house.store, session=session))
+    finally:
+        with session.turn:
+            _end(connection)
+
+
+def _end(connection: Connection) -> None:
+    """Release the locks of a session at once and close it, so that no lock returns to the pool with it."""
+    if not connection.invalidated:
+        with suppress(DBAPIError):  # a lost connection holds no lock
+            connection.execute(_UNLOCK)
+        connection.invalidate()

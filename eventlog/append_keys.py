@@ -1,8 +1,8 @@
 """The chain over append keys, and the verification of keys against the events that they stand for.
 
 Each key's chain value is `sha256(previous | first | last | length of key | key | digest)`, integers big-endian,
-`previous` being the chain value of the key before it. Logs from before this chain have keys without a value; the first
-key with one links up to the chain value of the event before it, as does the first key of a log.
+`previous` being the chain value of the key before it, or 32 zero bytes. In a log that is older than this chain one key
+links up to the chain value of the event before it instead: that of the first append after migration 0009.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 from sqlalchemy import Engine, text
 
+from .chain import GENESIS
 from .codec import EncodedEvent, content_digest
 from .errors import BrokenChain
 from .store import START, Position, Stored
@@ -24,7 +25,7 @@ Verified = tuple[Stored, bytes]
 
 @dataclass(frozen=True, slots=True)
 class AppendKey:
-    """A stored append key. `chain` is None if it is not covered, `previous` is the chain value of the key before it."""
+    """A stored append key. `chain` is None if it was taken away, `previous` is the chain value of the key before it."""
 
     key: str
     digest: bytes
@@ -52,7 +53,6 @@ _KEYS = text("""SELECT k.key, k.digest, k.first_position, k.last_position, k.cha
     FROM append_keys k WHERE k.last_position > :after AND k.last_position <= :upto ORDER BY k.last_position, k.key""")
 _OPEN = text("""SELECT first_position FROM append_keys WHERE last_position > :after ORDER BY last_position LIMIT 1""")
 _CHAIN_AT = text("SELECT chain FROM append_keys WHERE last_position = :position LIMIT 1")
-_COVERED = text("SELECT min(first_position) FROM append_keys WHERE chain IS NOT NULL")
 
 
 def keys_between(engine: Engine, after: int, upto: int) -> list[AppendKey]:
@@ -73,16 +73,9 @@ def first_of_append(engine: Engine, after: Position) -> Position:
 
 
 def key_chain_at(engine: Engine, position: Position) -> bytes | None:
-    """The chain value of the key whose last event is at a position; None if there is none, or it is not covered."""
+    """The chain value of the key whose last event is at a position; None if there is none."""
     with engine.connect() as connection:
         return _bytes(connection.execute(_CHAIN_AT, {"position": position}).scalar())
-
-
-def covered_from(engine: Engine) -> Position | None:
-    """The first position whose append key has a chain value; None if no key has one."""
-    with engine.connect() as connection:
-        found = connection.execute(_COVERED).scalar()
-    return None if found is None else Position(found)
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -118,12 +111,8 @@ def _check_digest(key: AppendKey, rows: Sequence[Verified]) -> None:
 
 
 def _check_chain(key: AppendKey, chain_at: Callable[[Position], bytes]) -> None:
-    if key.chain is None and key.previous is None:
+    expected = link_key(key.previous or GENESIS, key)
+    if key.chain == expected or key.chain == link_key(chain_at(Position(max(START, key.first - 1))), key):
         return
-    before = Position(max(START, key.first - 1))
-    expected = link_key(chain_at(before) if key.previous is None else key.previous, key)
-    if key.chain != expected:
-        actual = "missing" if key.chain is None else key.chain.hex()
-        raise BrokenChain(
-            position=key.first, what="the chain of its append key", actual=actual, expected=expected.hex()
-        )
+    actual = "missing" if key.chain is None else key.chain.hex()
+    raise BrokenChain(position=key.first, what="the chain of its append key", actual=actual, expected=expected.hex())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Lock
 from time import sleep
 from typing import Any
 
@@ -55,6 +57,18 @@ class LockingSession:
 
     cursor: Cursor
     lock: str
+    turn: Lock = field(default_factory=Lock, repr=False, compare=False)
+
+    @contextmanager
+    def use(self) -> Iterator[Cursor]:
+        """The cursor, for one thread at a time. Raises LockLost once the connection is lost."""
+        with self.turn:
+            try:
+                yield self.cursor
+            except psycopg.Error as error:
+                if self.cursor.connection.closed:
+                    raise LockLost(lock=self.lock, actual=first_line(error)) from error
+                raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +122,9 @@ class PostgresStore:
         self, session: LockingSession, requests: Sequence[EncodedAppend], *, together: bool
     ) -> Sequence[Outcome]:
         try:
-            return self._write(session.cursor, requests, together=together)
+            with session.use() as cursor:
+                return self._write(cursor, requests, together=together)
         except psycopg.Error as error:
-            if session.cursor.connection.closed:
-                raise LockLost(lock=session.lock, actual=first_line(error)) from error
             raise translate_error(error, is_lost=False) from error
 
     def _write(self, cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:

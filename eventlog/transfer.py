@@ -171,8 +171,12 @@ _INSERT_EVENTS = """INSERT INTO events
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (position bigint, stream text, version bigint, at timestamptz,
         actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)
     ORDER BY position"""
-_INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last, decode(chain, 'hex')
+_INSERT_KEYS = """INSERT INTO append_keys
+    SELECT key, decode(digest, 'hex'), first, last, coalesce(decode(chain, 'hex'), key_chain_over(
+        coalesce((SELECT chain FROM append_keys ORDER BY last_position DESC LIMIT 1), decode(repeat('00', 32), 'hex')),
+        key, decode(digest, 'hex'), first, last) OVER (ORDER BY first))
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint, chain text)"""
+"""Keys of an export from before their chain get it here, as migration 0011 gives it to those of a database."""
 
 
 def _chain_at(connection: Connection, position: Position) -> bytes:
@@ -191,7 +195,7 @@ def _keys(engine: Engine, upto: Position) -> Iterator[dict[str, Any]]:
                 "digest": bytes(row.digest).hex(),
                 "first": row.first_position,
                 "last": row.last_position,
-                **({} if row.chain is None else {"chain": bytes(row.chain).hex()}),
+                "chain": bytes(row.chain).hex(),
             }
 
 

@@ -76,7 +76,7 @@ class Shared:
         self.database = database
         self.engine = open_engine(database.app_url)
         store = PostgresStore(self.engine)
-        self.token = issue(store, HOLDER, "test") if has_token else None
+        self.token = issue(store, HOLDER, "test", "operate") if has_token else None
         Projector(self.engine, store=store).catch_up()
         self._owner = open_engine(database.owner_url, pool_size=1)
         with self._owner.begin() as connection:

@@ -11,7 +11,6 @@ import msgspec
 import typer
 from rich.text import Text
 
-from eventlog.append_keys import covered_from
 from eventlog.events import EVENT_TYPES
 from eventlog.signature import Signed, key_fingerprint
 from eventlog.store import Position, Recorded
@@ -122,18 +121,14 @@ def verify(
         signed = None if signature is None else check_signed(house, signature, public_key, head)
         upto = Position(last or head)
         chain = _verify_chain(house, Position(first - 1), upto, workers, "verifying the log")
-        covered = covered_from(house.engine)
     amount = upto - first + 1
     if as_json:
         plain = None if signed is None else signed.model_dump(mode="json", exclude_none=True)
         shown = None if signed is None or plain is None else {**plain, "key": _fingerprint(signed)}
-        found = {"verified": amount, "from": first, "to": upto, "chain": chain.hex(), "keys_from": covered}
+        found = {"verified": amount, "from": first, "to": upto, "chain": chain.hex()}
         emit_json({**found, "signature": shown})
         return
     say(f"{amount} events verify{'' if first == 1 else f' from position {first} on'}; chain {chain.hex()}")
-    if upto and covered != 1:
-        since = "the next append" if covered is None else f"position {covered}"
-        say(f"The names of append keys are in the chain from {since} on; before that, only their digests are checked.")
     if signed is not None:
         say(f"What {_fingerprint(signed)} signed at {signed.at} still stands at position {signed.position}.")
 

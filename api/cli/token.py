@@ -17,8 +17,8 @@ Name = Annotated[str, typer.Argument(help="The token's name.")]
 Role = Annotated[
     TokenRole,
     typer.Option(
-        help="read: every GET. ingest: also append runs of other agents, their rewards, prices and blobs. "
-        "operate, admin: the same over HTTP."
+        help="read: every GET. ingest: also append runs of other agents, their rewards and blobs. "
+        "operate: also prices. admin: the same as operate over HTTP."
     ),
 ]
 
@@ -27,7 +27,7 @@ Role = Annotated[
 def issue(name: Name, role: Role = tokens.DEFAULT_ROLE, as_json: AsJson = False) -> None:
     """Create a token and print it. It cannot be shown again.
 
-    The role ingest, the default, may call every route of today's REST API; docs/rest.md has what each role may.
+    The role ingest, the default, may call every route; docs/rest.md has what each role may append.
     """
     with open_project() as house:
         plain = tokens.issue(house.store, name, "operator", role)

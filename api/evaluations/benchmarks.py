@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from agents.envs.admission import why_not
 from agents.envs.environment import Environment
@@ -17,10 +17,12 @@ from projections.contamination import contaminated_runs
 from projections.datasets.plan_rows import oracle_tasks
 from projections.engine.views import Views
 from projections.environments import ENVIRONMENTS
+from projections.frozen_datasets import CHECKPOINTS
 from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import OUTSIDE, RUNS
 from projections.taint import left_out
 
+from ..datasets.freeze import holding_over
 from ..errors import Unknown
 from ..house import House
 
@@ -67,10 +69,24 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
 
 
 def instances_seen(house: House, views: Views) -> frozenset[Instance]:
-    """Instances of runs that may have been learned from."""
+    """Instances of runs that may have been learned from.
+
+    Runs from outside count if a frozen dataset holds one of them, the only way to learn from them. Otherwise any token
+    could keep a benchmark from being frozen, by a run on one of its seeds.
+    """
     events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
-    return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
+    runs = views.find(RUNS)
+    theirs = {run for run in runs if run.startswith(OUTSIDE)}
+    if theirs and not _are_learned_from(house, views, theirs):
+        runs = {run: state for run, state in runs.items() if run not in theirs}
+    return seen_instances(sweeps, runs.values(), oracle_tasks(events))
+
+
+def _are_learned_from(house: House, views: Views, runs: Set[str]) -> bool:
+    """True if a frozen dataset holds one of these runs."""
+    holds = holding_over(house.store, house.views)
+    return any(holds(dataset, runs) for dataset in views.find(CHECKPOINTS, "dataset/").values())
 
 
 def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:

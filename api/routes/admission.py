@@ -1,52 +1,92 @@
-"""Back-pressure: beyond a bound of appends in flight the next is answered 429 at once, before it takes a thread."""
+"""Back-pressure: bounds of the bodies that are being received and of the appends in flight. Beyond them, 429.
+
+A body is received before its append takes a place. So slow senders keep no append from its place, and each token holds
+only so many of the places of bodies.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+
 from anyio import CapacityLimiter
-from starlette.requests import Request
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from eventlog.errors import LogBusy
 
 from ..house import House
+from .errors import TooManyBodies
 from .problems import refusal
 
 APPENDS = ("POST", "/v1/events")
 THREADS = 64
 """Appends that may wait in the store at once: what group commit can merge."""
 
-_LIMITER = "appending"
+
+class Places:
+    """What one application is busy with: its appends, and by token the bodies that it receives. For one event loop."""
+
+    def __init__(self) -> None:
+        self._appends = 0
+        self._bodies = Counter[str]()
+
+    @cached_property
+    def _threads(self) -> CapacityLimiter:
+        return CapacityLimiter(THREADS)
+
+    def refuse_when_full(self, house: House) -> None:
+        """Raise LogBusy if as many appends are in flight as may be."""
+        most = house.settings.append_queue
+        if self._appends >= most:
+            house.store.group.refuse()
+            raise LogBusy(actual=self._appends, expected=most)
+
+    @contextmanager
+    def take_append(self, house: House) -> Iterator[CapacityLimiter]:
+        """Count an append; yield the threads that appends wait on, which no other request needs. Raises LogBusy."""
+        self.refuse_when_full(house)
+        self._appends += 1
+        try:
+            yield self._threads
+        finally:
+            self._appends -= 1
+
+    @contextmanager
+    def take_body(self, house: House, token: str) -> Iterator[None]:
+        """Count a body of a token while it is received. Raises TooManyBodies."""
+        own, every = self._bodies[token], self._bodies.total()
+        if own >= house.settings.bodies_per_token:
+            raise TooManyBodies(what=f"of the token {token!r}", actual=own, setting="FLYWHEEL_BODIES_PER_TOKEN")
+        if every >= house.settings.bodies:
+            raise TooManyBodies(what="of all tokens", actual=every, setting="FLYWHEEL_BODIES")
+        self._bodies[token] += 1
+        try:
+            yield
+        finally:
+            self._bodies[token] -= 1
 
 
-def append_limiter(request: Request) -> CapacityLimiter:
-    """The threads of the application that appends wait on; no other request needs one of them."""
-    state = request.app.state
-    if not hasattr(state, _LIMITER):
-        setattr(state, _LIMITER, CapacityLimiter(THREADS))
-    limiter: CapacityLimiter = getattr(state, _LIMITER)
-    return limiter
+def places_of(app: FastAPI) -> Places:
+    """The places of an application."""
+    places: Places = app.state.places
+    return places
 
 
 class Admission:
-    """Middleware that counts the appends in flight; as many as the settings say are let in."""
+    """Middleware that refuses appends while all their places are taken, at once and before they take a thread."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._inside = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it; all but appends are passed on."""
-        if scope["type"] != "http" or (scope["method"], scope["path"].rstrip("/")) != APPENDS:
-            await self._app(scope, receive, send)
-            return
-        house: House = scope["app"].state.house
-        if self._inside >= house.settings.append_queue:
-            house.store.group.refuse()
-            busy = LogBusy(actual=self._inside, expected=house.settings.append_queue)
-            await refusal(busy)(scope, receive, send)
-            return
-        self._inside += 1
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._inside -= 1
+        if scope["type"] == "http" and (scope["method"], scope["path"].rstrip("/")) == APPENDS:
+            try:
+                places_of(scope["app"]).refuse_when_full(scope["app"].state.house)
+            except LogBusy as busy:
+                await refusal(busy)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)

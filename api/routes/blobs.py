@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from eventlog.blobs import Blob
 
+from .access import Caller
 from .bodies import read_body
 from .errors import BlobTooLarge
 from .problems import CUT, SLOW, problem_of
@@ -37,8 +38,8 @@ Subject = Annotated[
 ]
 
 
-async def _blob_body(request: Request, house: HouseOf) -> bytes:
-    return await read_body(request, MOST_BYTES, house.settings.body_seconds, BlobTooLarge)
+async def _blob_body(request: Request, house: HouseOf, token: Caller) -> bytes:
+    return await read_body(request, house, token, MOST_BYTES, BlobTooLarge)
 
 
 Body = Annotated[bytes, Depends(_blob_body)]
@@ -56,6 +57,7 @@ Body = Annotated[bytes, Depends(_blob_body)]
         408: SLOW,
         410: problem_of("The subject was erased."),
         413: problem_of(f"More than {MOST_BYTES} bytes."),
+        429: problem_of("Too many bodies are being received; try again."),
     },
 )
 def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subject: Subject = None) -> Response:

@@ -1,4 +1,4 @@
-"""Bodies of requests: read up to a bound and within a time, so that no sender holds memory or a place for long."""
+"""Bodies of requests: so many at once, read up to a bound and within a time, so that senders hold little memory."""
 
 from __future__ import annotations
 
@@ -7,21 +7,32 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from eventlog.errors import FlywheelError
+from projections.access import TokenState
 
+from ..house import House
+from .admission import places_of
 from .errors import BodyCut, BodyTooSlow
 
 BYTES_PER_SECOND = 256 * 1024
 """A body gets one more second for so many bytes that have arrived."""
 
 
-async def read_body(request: Request, at_most: int, seconds: int, too_large: type[FlywheelError]) -> bytes:
-    """The body of a request, of at most `at_most` bytes, the first of which get `seconds` to arrive.
+async def read_body(
+    request: Request, house: House, token: TokenState, at_most: int, too_large: type[FlywheelError]
+) -> bytes:
+    """The body of a request by the holder of a token, of at most `at_most` bytes.
 
-    Reading stops as soon as the body is too large or late. Raises `too_large`, BodyTooSlow, BodyCut.
+    Reading stops as soon as the body is too large or late. Raises TooManyBodies, `too_large`, BodyTooSlow, BodyCut.
     """
     announced = request.headers.get("Content-Length", "")
     if announced.isdecimal() and int(announced) > at_most:
         raise too_large(actual=f"{announced} bytes", expected=at_most)
+    with places_of(request.app).take_body(house, token.token):
+        return await _receive(request, at_most, house.settings.body_seconds, too_large)
+
+
+async def _receive(request: Request, at_most: int, seconds: int, too_large: type[FlywheelError]) -> bytes:
+    """The body; its first bytes get `seconds` to arrive."""
     body = bytearray()
     with CancelScope(deadline=current_time() + seconds) as waiting:
         try:

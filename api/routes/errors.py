@@ -27,6 +27,11 @@ class AppendTooLarge(FlywheelError):
     put long texts into blobs with POST /v1/blobs, or have FLYWHEEL_APPEND_BYTES raised where `flywheel serve` runs."""
 
 
+class TooManyBodies(FlywheelError):
+    """{actual} bodies {what} are being received, as many as may be at once. Nothing was written. Send it again after a second, and fewer
+    at a time, or have {setting} raised where `flywheel serve` runs."""
+
+
 class BodyTooSlow(FlywheelError):
     """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
     bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""

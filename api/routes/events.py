@@ -18,7 +18,7 @@ from ..house import House
 from ..queries import events as queries
 from . import outside
 from .access import Caller
-from .admission import append_limiter
+from .admission import places_of
 from .bodies import read_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
 from .problems import CUT, SLOW, faults, problem_of
@@ -65,9 +65,8 @@ def read_events(
     return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
 
 
-async def _append_body(request: Request, house: HouseOf) -> bytes:
-    settings = house.settings
-    return await read_body(request, settings.append_bytes, settings.body_seconds, AppendTooLarge)
+async def _append_body(request: Request, house: HouseOf, token: Caller) -> bytes:
+    return await read_body(request, house, token, house.settings.append_bytes, AppendTooLarge)
 
 
 RawBody = Annotated[bytes, Depends(_append_body)]
@@ -95,7 +94,7 @@ Key = Annotated[
         408: SLOW,
         409: problem_of("The stream is at another version, or the key had other content."),
         413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
-        429: problem_of("Too many appends wait; try again with the same key."),
+        429: problem_of("Too many appends wait, or too many bodies are being received; try again with the same key."),
     },
 )
 async def append_events(request: Request, house: HouseOf, token: Caller, body: RawBody, key: Key = None) -> Response:
@@ -104,7 +103,8 @@ async def append_events(request: Request, house: HouseOf, token: Caller, body: R
     `key` makes a retry harmless; keys of different tokens do not clash. `expect` refuses a stale decision.
     """
     # in a separate thread pool, so that appends that wait for one another do not block reads
-    return await to_thread.run_sync(_append, request, house, token, body, key, limiter=append_limiter(request))
+    with places_of(request.app).take_append(house) as threads:
+        return await to_thread.run_sync(_append, request, house, token, body, key, limiter=threads)
 
 
 def _append(request: Request, house: House, token: TokenState, body: bytes, key: str | None) -> Response:
@@ -118,11 +118,17 @@ def _append(request: Request, house: House, token: TokenState, body: bytes, key:
         events=asked.events,
         actor=f"api:{token.token}",
         expect=asked.expect,
-        key=f"api:{token.token}:{key or asked.key or fresh_key()}",
+        key=_append_key(token, key or asked.key or fresh_key()),
         cause=None if asked.cause is None else Position(asked.cause),
     )
     (outcome,) = house.store.append([append])
     return _answer(request, outcome)
+
+
+def _append_key(token: TokenState, key: str) -> str:
+    """The key of a token's holder in the log. Colons in names are escaped: no two tokens have a key in common."""
+    name = token.token.replace("%", "%25").replace(":", "%3A")
+    return f"api:{name}:{key}"
 
 
 def _unprocessable(errors: Sequence[Any]) -> Unprocessable:

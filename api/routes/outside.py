@@ -2,6 +2,7 @@
 
 Whatever the controller, the gate or an operator decides by is their own: a run that a caller records can be read,
 clustered and trained on, but no event from outside changes how one of ours went, what memory holds, or who is champion.
+Prices change what ours cost from then on, so they need the role of an operator.
 """
 
 from __future__ import annotations

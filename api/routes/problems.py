@@ -46,6 +46,7 @@ from .errors import (
     NotAuthorized,
     ReservedEvent,
     RoleTooLow,
+    TooManyBodies,
     Unprocessable,
 )
 from .reading import POSITION_HEADER, position_for, reply
@@ -81,6 +82,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     UnstorableNumber: 422,
     UnstorableText: 422,
     LogBusy: 429,
+    TooManyBodies: 429,
     AppendInterrupted: 503,
     ForeignSchema: 503,
     LogFull: 503,
@@ -122,7 +124,7 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy):
+    if isinstance(error, LogBusy | TooManyBodies):
         answer.headers["Retry-After"] = "1"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"

@@ -29,9 +29,9 @@ EVENTS: Final[Mapping[str, TokenRole]] = {
     "RunFinished": "ingest",
     "RunMissing": "ingest",
     "RewardGraded": "ingest",
-    "PriceBookSet": "ingest",
+    "PriceBookSet": "operate",
 }
-"""The least role that may append an event of a type."""
+"""The least role that may append an event of a type. What our own runs cost and are worth rests on prices."""
 
 
 def least_role(method: str, path: str) -> TokenRole:

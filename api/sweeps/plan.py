@@ -204,12 +204,16 @@ def plan(
 def _append(
     house: House, event: SweepPlanned, choices: Sequence[Append], queue: RolloutQueue | None, actor: str
 ) -> None:
-    """Append sweep and choices together, so that neither is in the log without the other. Raises SweepExists."""
+    """Append sweep and choices together, so that neither is in the log without the other.
+
+    A queue adds the jobs in the same transaction, which is of the session that holds the house's lock. Raises
+    SweepExists, LockLost, LogUnavailable.
+    """
     request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     if queue is None:
         result = house.store.append_together([request, *choices])
     else:
-        result = queue.plan(request, tickets(event), choices)
+        result = queue.plan(request, tickets(event), choices, house.store.session)
     if isinstance(result, Rejected) or not isinstance(result[0], Committed):
         raise SweepExists(actual=event.sweep)
 

@@ -188,9 +188,9 @@ def _facts(played: Played) -> Facts:
 
 
 def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
-    """Check that the site is the expected one and admitted. Raises OtherSite, NotAdmitted."""
-    with admitting_alone(house.engine, site):
-        see_admission(house, placed.environment, site, first_admission(placed, reporter))
+    """Check that the site is the expected one and admitted. Raises OtherSite, NotAdmitted, LockLost."""
+    with admitting_alone(house, site) as own:
+        see_admission(own, placed.environment, site, first_admission(placed, reporter))
 
 
 def work(

@@ -5,9 +5,8 @@ A stage is identified by its inputs and produces one checkpoint. A killed stage 
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -33,6 +32,7 @@ from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
+from trainer.making import making_in
 from trainer.request import DatasetRef, ParentRef, TrainingRequest, WarmupRequest
 
 from ..datasets import freeze
@@ -131,19 +131,12 @@ def _train(house: House, stage: Stage, before: TrainingState | None, watch: Watc
     recorder.record_checkpoint(saved)
 
 
-@contextmanager
-def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> Iterator[Path]:
-    """Yield an empty folder for this stage, without leftovers of killed attempts.
+def working_folder(house: House, stage: Stage, doing: Literal["training", "verifying"]) -> AbstractContextManager[Path]:
+    """An empty folder for this stage, without leftovers of killed attempts. Another process that wants it waits.
 
-    The caller must hold the stage exclusively.
+    So an attempt that lost its lock in the database keeps its files to itself.
     """
-    place = house.settings.model_folder.resolve() / f".{doing}-{house.settings.project}-{stage.name}"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place)
+    return making_in(house.settings.model_folder.resolve(), f"{doing}-{house.settings.project}-{stage.name}")
 
 
 def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> StageOutput:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import accumulate, groupby, islice
 from operator import length_hint
 from typing import Any
 
@@ -65,7 +65,7 @@ def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], le
     """Fold a page into its parts, given what is left out before it, and return what is left out after it."""
     markers = _deal(parts, rows)
     for part in parts:
-        _take_keys(part, left_out)
+        _take_keys(part)
     wanted = {part.build.build: part.memory.unknown(part.fold, part.keyed) for part in parts}
     recalled = recall(log.connection, wanted)
     for part in parts:
@@ -111,9 +111,11 @@ def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
     return f" (at position {row.position}, {row.type})"
 
 
-def _take_keys(part: BuildPage, left_out: LeftOut) -> None:
+def _take_keys(part: BuildPage) -> None:
+    """Find the keys of all rows, also of those that are left out: a disowning in the page may bring them back."""
+
     def work(rows: Iterator[EventRow]) -> None:
-        part.keyed = rows_in_force(part.fold, rows_with_keys(part.fold, rows), left_out)
+        part.keyed = rows_with_keys(part.fold, rows)
 
     _attempt(part, part.rows, work)
 
@@ -127,7 +129,7 @@ def _fold(log: Log, part: BuildPage, left_out: LeftOut) -> None:
     gone, rest = left_out, part.keyed
 
     def fold(rows: Iterator[tuple[str, EventRow]]) -> None:
-        changes.extend(advance(part.fold, part.memory.states, rows))
+        changes.extend(advance(part.fold, part.memory.states, rows_in_force(part.fold, rows, gone)))
 
     def take_out(rows: Iterator[EventRow]) -> None:
         changes.extend(_taken_out(log, part, list(rows), gone, changes))
@@ -136,8 +138,7 @@ def _fold(log: Log, part: BuildPage, left_out: LeftOut) -> None:
         before = [item for item in rest if item[1].position < markers[0].position]
         _attempt(part, before, fold)
         _attempt(part, markers, take_out)
-        gone = gone.add(*markers)
-        rest = rows_in_force(part.fold, rest[len(before) :], gone)
+        gone, rest = gone.add(*markers), rest[len(before) :]
     _attempt(part, rest, fold)
     _attempt(part, (), lambda _: _keep(part, changes))
 
@@ -159,12 +160,8 @@ def _taken_out(
     log.settle()
     memory, build = part.memory, part.build.build
     pending = {key: row.position for key, row in reversed(part.keyed)}
-    gone = [left_out]
-    for marker in markers:
-        gone.append(gone[-1].add(marker))
-    found = fresh_states(
-        log.connection, log.store, part.fold, build, list(zip(markers, gone[1:], strict=True)), pending
-    )
+    stages = list(accumulate(markers, LeftOut.add, initial=left_out))
+    found = fresh_states(log.connection, log.store, part.fold, build, markers, stages, pending)
     known = memory.states.keys() | memory.began.keys() | {change.key for change in changes}
     if not memory.is_whole:
         touched = set().union(*(keys for _, keys in found))

@@ -4,7 +4,7 @@ A fold uses only its state and one event: no clock, no randomness, no environmen
 tunable constant. States are frozen msgspec structs without floats.
 
 The state at position P is the fold of the events up to P, without those that rest on runs withdrawn at or before P and
-without those disowned at or before P.
+without those disowned at or before P. A withdrawal disowned at or before P withdraws nothing; a disowning is final.
 """
 
 from __future__ import annotations
@@ -31,16 +31,31 @@ DISOWNING = "EventsDisowned"
 
 
 class LeftOut(NamedTuple):
-    """What folds leave out from some position on: the runs withdrawn and the positions disowned up to there."""
+    """What folds leave out from some position on: withdrawn runs and disowned positions.
+
+    `withdrawals` holds the position and the runs of each withdrawal. One that was disowned withdraws nothing.
+    """
 
     runs: frozenset[str] = frozenset()
     positions: frozenset[int] = frozenset()
+    withdrawals: tuple[tuple[int, frozenset[str]], ...] = ()
 
     def add(self, *markers: EventRow) -> LeftOut:
         """What is left out after these withdrawals and disownings."""
-        runs = (run for marker in markers if marker.type == WITHDRAWAL for run in marker.records("runs"))
-        positions = (at for marker in markers if marker.type == DISOWNING for at in marker.records("positions"))
-        return LeftOut(self.runs.union(runs), self.positions.union(positions))
+        named = ((row.position, frozenset(row.records("runs"))) for row in markers if row.type == WITHDRAWAL)
+        positions = (at for row in markers if row.type == DISOWNING for at in row.records("positions"))
+        disowned, withdrawals = self.positions.union(positions), (*self.withdrawals, *named)
+        runs = (own for at, own in withdrawals if at not in disowned)
+        return LeftOut(frozenset[str]().union(*runs), disowned, withdrawals)
+
+    def changes_to(self, after: LeftOut) -> LeftOut:
+        """The runs withdrawn or brought back, and the positions disowned, between this and `after`."""
+        return LeftOut(self.runs ^ after.runs, after.positions - self.positions)
+
+    @property
+    def brought_back(self) -> frozenset[str]:
+        """The runs of withdrawals that were disowned. Some of their events came while they were left out."""
+        return frozenset[str]().union(*(own for at, own in self.withdrawals if at in self.positions))
 
 
 NOTHING = LeftOut()
@@ -165,11 +180,13 @@ def rests(fold: AnyFold, row: EventRow, left_out: LeftOut) -> bool:
     return row.position in left_out.positions or any(run in left_out.runs for run in runs_of(fold, row))
 
 
-def rows_in_force(fold: AnyFold, rows: list[tuple[str, EventRow]], left_out: LeftOut) -> list[tuple[str, EventRow]]:
-    """The keyed rows that are not left out."""
+def rows_in_force(
+    fold: AnyFold, rows: Iterable[tuple[str, EventRow]], left_out: LeftOut
+) -> Iterable[tuple[str, EventRow]]:
+    """The keyed rows that are not left out, taken from `rows` one by one."""
     if not left_out.positions and (fold.rests_on is None or not left_out.runs):
         return rows
-    return [(key, row) for key, row in rows if not rests(fold, row, left_out)]
+    return ((key, row) for key, row in rows if not rests(fold, row, left_out))
 
 
 def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, EventRow]]) -> dict[str, S]:
@@ -213,7 +230,7 @@ def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[EventRow]:
 def replay_changes(fold: Fold[S], rows: Iterable[EventRow], *, disowns: bool = True) -> Iterator[Change[S]]:
     """All changes over rows in order, including withdrawals and disownings if they affect the fold.
 
-    Each of these removes the events that it names or that rest on its runs, and folds their keys again.
+    At each of these, the keys with events that it takes out or brings back are folded again.
     """
     if fold.rests_on is None and not disowns:
         yield from apply(fold, {}, rows)
@@ -223,16 +240,16 @@ def replay_changes(fold: Fold[S], rows: Iterable[EventRow], *, disowns: bool = T
     left_out = NOTHING
     for row in rows:
         if row.type in fold.markers:
-            left_out = left_out.add(row)
-            kept = {key: rows_in_force(fold, own, left_out) for key, own in past.items()}
-            touched = [key for key, own in past.items() if len(kept[key]) < len(own)]
-            past = kept
-            fresh = fold_rows(fold, (item for key in touched for item in kept[key]))
+            before, left_out = left_out, left_out.add(row)
+            newly = before.changes_to(left_out)
+            touched = [key for key, own in past.items() if any(rests(fold, each, newly) for _, each in own)]
+            again = (item for key in touched for item in past[key])
+            fresh = fold_rows(fold, rows_in_force(fold, again, left_out))
             yield from apply_withdrawal(states, touched, fresh, row.position)
             continue
-        for item in rows_in_force(fold, rows_with_keys(fold, (row,)), left_out):
+        for item in rows_with_keys(fold, (row,)):
             past.setdefault(item[0], []).append(item)
-            yield from advance(fold, states, (item,))
+            yield from advance(fold, states, rows_in_force(fold, (item,), left_out))
 
 
 def latest(changes: Iterable[Change[S]]) -> dict[str, Change[S]]:

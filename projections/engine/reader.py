@@ -153,13 +153,13 @@ def rows_left_out(
     wanted = columns((fold,))
     for after, end in merge_ranges((at - 1, at) for at in left_out.positions if at <= upto):
         yield from read_page(connection, store, wanted, after, end)
-    if not left_out.runs:
+    if fold.rests_on is None or not left_out.runs:
         return
     named = "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(left_out.runs)) + "]"
     tests = [
         f"e.schema_version <> {events.EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths
     ]
-    for kind, paths in (fold.rests_on or {}).items():
+    for kind, paths in fold.rests_on.items():
         tests += [f"e.type = '{kind}' AND {_value(path)} ?| {named}" for path in paths]
     yield from read_page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
 

@@ -1,9 +1,10 @@
-"""Withdrawals and disownings: the keys of a fold that they affect, and their states without what they take out."""
+"""Withdrawals and disownings: the keys of a fold that they affect, and their states without what they leave out."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,14 +12,14 @@ from sqlalchemy import Connection
 
 from eventlog.store import EventStore
 
-from .projection import NOTHING, AnyFold, Change, Fold, LeftOut, advance, latest, replay_changes, rests, rows_with_keys
+from .projection import AnyFold, Change, Fold, LeftOut, advance, latest, replay_changes, rests, rows_with_keys
 from .reader import PAGE, Range, columns, merge_ranges, read_markers, read_page, rows_left_out, rows_of_streams
 from .rows import EventRow
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 Fresh = tuple[dict[str, Any], set[str]]
-"""The states of the keys that a marker affects, folded without what it takes out, and those keys."""
+"""The states of the keys that a marker affects, folded without what is left out from it on, and those keys."""
 
 
 def fresh_states(
@@ -26,26 +27,31 @@ def fresh_states(
     store: EventStore,
     fold: AnyFold,
     build: int,
-    markers: Sequence[tuple[EventRow, LeftOut]],
+    markers: Sequence[EventRow],
+    stages: Sequence[LeftOut],
     pending: Mapping[str, int],
 ) -> list[Fresh]:
     """The affected keys and fresh states of each of some markers, in order, with one read of the log.
 
-    `markers` pairs each withdrawal or disowning with all that is left out up to it. `pending` maps keys with events
-    that are not in the table yet to the first position of these.
+    `stages` is what is left out before the first and after each. `pending` maps keys with events that are not in
+    the table yet to the first position of these.
     """
-    upto = markers[-1][0].position
-    named = [NOTHING.add(marker) for marker, _ in markers]
-    every_one = NOTHING.add(*(marker for marker, _ in markers))
-    found = list(rows_with_keys(fold, rows_left_out(connection, store, fold, every_one, upto)))
+    upto, back = markers[-1].position, LeftOut(stages[-1].brought_back)
+    changes = [before.changes_to(after) for before, after in pairwise(stages)]
+    sought = LeftOut(back.runs.union(*(each.runs for each in changes)), stages[-1].positions - stages[0].positions)
+    found = list(rows_with_keys(fold, rows_left_out(connection, store, fold, sought, upto)))
     touched = [
-        {key for key, row in found if row.position <= marker.position and rests(fold, row, newly)}
-        for (marker, _), newly in zip(markers, named, strict=True)
+        {key for key, row in found if row.position <= marker.position and rests(fold, row, change)}
+        for marker, change in zip(markers, changes, strict=True)
     ]
     fresh: list[dict[str, Any]] = [{} for _ in markers]
     if every := set().union(*touched):
-        for key, row in _rows_of_keys(connection, store, fold, build, every, upto, pending):
-            for (marker, left_out), keys, states in zip(markers, touched, fresh, strict=True):
+        untold = {**pending}
+        for key, row in found:
+            if rests(fold, row, back):  # it may have been left out when it came: then the table tells nothing of it
+                untold[key] = min(row.position, untold.get(key, row.position))
+        for key, row in _rows_of_keys(connection, store, fold, build, every, upto, untold):
+            for marker, left_out, keys, states in zip(markers, stages[1:], touched, fresh, strict=True):
                 if key in keys and row.position <= marker.position and not rests(fold, row, left_out):
                     deque(advance(fold, states, ((key, row),)), maxlen=0)
     return list(zip(fresh, touched, strict=True))
@@ -58,7 +64,7 @@ def _rows_of_keys(
     build: int,
     keys: Set[str],
     upto: int,
-    pending: Mapping[str, int],
+    untold: Mapping[str, int],
 ) -> Iterator[tuple[str, EventRow]]:
     """All rows of these keys, and possibly rows of other keys, up to a position, in order of position."""
     if fold.stream_of is not None:
@@ -66,15 +72,16 @@ def _rows_of_keys(
         yield from rows_with_keys(fold, rows_of_streams(connection, store, fold, streams, upto))
         return
     wanted = columns((fold,))
-    for after, end in _ranges(connection, build, keys, upto, pending):
+    for after, end in _ranges(connection, build, keys, upto, untold):
         for start in range(after, end, PAGE):
             yield from rows_with_keys(fold, read_page(connection, store, wanted, start, min(start + PAGE, end)))
 
 
-def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pending: Mapping[str, int]) -> list[Range]:
+def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, untold: Mapping[str, int]) -> list[Range]:
     """The position ranges that hold the events of these keys, except events that left a key without a state.
 
     A key has a row for each event that left it with a state. After a row without a state, more events may follow.
+    `untold` maps keys with further events to the first position of these.
     """
     found = connection.exec_driver_sql(
         """SELECT w.key, a.since AS first, CASE WHEN z.state IS NOT NULL THEN z.since END AS last
@@ -85,8 +92,13 @@ def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pendi
             ORDER BY since DESC LIMIT 1) z""",
         (sorted(keys), build, build),
     ).all()
-    ranges = [(row.first - 1, upto if row.last is None or row.key in pending else row.last) for row in found]
-    ranges += [(pending[key] - 1, upto) for key in keys & pending.keys() - {row.key for row in found}]
+    ranges = [
+        (min(row.first, untold[row.key]) - 1, upto)
+        if row.key in untold
+        else (row.first - 1, upto if row.last is None else row.last)
+        for row in found
+    ]
+    ranges += [(untold[key] - 1, upto) for key in keys & untold.keys() - {row.key for row in found}]
     return merge_ranges(ranges)
 
 

@@ -32,7 +32,7 @@ def application() -> FastAPI:
 @pytest.fixture
 def client(application: FastAPI, house: House, shared_databases: SharedDatabases) -> Iterator[TestClient]:
     """A caller with a token, over the test's `house`. Unhandled errors come back as answers."""
-    token = shared_databases.token(house.engine) or issue(house.store, HOLDER, "test")
+    token = shared_databases.token(house.engine) or issue(house.store, HOLDER, "test", "operate")
     application.state.house = house
     headers = {"Authorization": f"Bearer {token}"}
     with TestClient(application, headers=headers, raise_server_exceptions=False) as caller:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
 
 from api.history.sign import PUBLIC
-from eventlog.append_keys import covered_from, keys_between, link_key
+from api.house import project_engine
+from api.settings import read_settings
+from eventlog.append_keys import keys_between, link_key
 from eventlog.appending import MOST_BY_CALL
 from eventlog.errors import BrokenChain
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Position
 from eventlog.transfer import export_log
 from eventlog.verification import Opening, verify_log
+from migrations.migrate import migrate
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_rows, sample
 from tests.integration.test_cli import Flywheel, flywheel
@@ -29,6 +33,7 @@ __all__ = ["flywheel"]
 HEAD = golden_rows()[-1].position
 WON = sample("RewriteWon")
 KEYS = "append_keys"
+NULLED = "ALTER TABLE append_keys ALTER COLUMN chain DROP NOT NULL; UPDATE append_keys SET chain = NULL"
 
 
 def append(engine: Engine, *sizes: int) -> None:
@@ -59,18 +64,52 @@ def test_each_way_to_append_continues_one_chain_over_the_keys(empty_engine: Engi
         previous = link_key(previous, key)
         assert key.chain == previous
     verify(empty_engine)
-    assert covered_from(empty_engine) == 1
     for after in range(0, head, 7):  # wherever a range is cut, also in the middle of an append
         verify(empty_engine, after=after)
 
 
-def test_a_log_from_before_the_chain_verifies_and_is_covered_from_the_next_append_on(engine: Engine) -> None:
-    verify(engine)
-    assert covered_from(engine) is None
+def without_chains(owner: Engine) -> None:
+    """The log as it was before append keys had a chain."""
+    damaged(owner, KEYS, "ALTER TABLE append_keys ALTER COLUMN chain DROP NOT NULL")
+    damaged(owner, KEYS, "UPDATE append_keys SET chain = NULL")
+
+
+def as_migration_0009_left_it(owner: Engine) -> None:
+    """The keys of two appends after that migration have a chain, which begins at the event before them."""
+    without_chains(owner)
+    append(owner, 2)
+    append(owner, 1)
+
+
+def chains(engine: Engine) -> list[bytes | None]:
+    return [key.chain for key in keys_between(engine, 0, PostgresStore(engine).head())]
+
+
+def test_that_no_key_has_a_chain_any_more_is_damage(engine: Engine, owner_engine: Engine) -> None:
     append(engine, 2)
+    verify(engine)
+    without_chains(owner_engine)
+    with pytest.raises(BrokenChain, match="missing") as caught:
+        verify(engine)
+    assert caught.value.facts["position"] == 1
+
+
+@pytest.mark.parametrize("begin", [without_chains, as_migration_0009_left_it])
+def test_migrating_gives_every_key_a_chain_and_changes_none(
+    engine: Engine, owner_engine: Engine, begin: Callable[[Engine], None]
+) -> None:
+    begin(owner_engine)
+    before = chains(engine)
+    with owner_engine.begin() as connection:
+        connection.execute(text("UPDATE migration SET version_num = '0009'"))
+    migrate(owner_engine)
+    after = chains(engine)
+    assert None not in after
+    assert [now for now, then in zip(after, before, strict=True) if then is not None] == [*filter(None, before)]
     append(engine, 1)
     verify(engine)
-    assert covered_from(engine) == HEAD + 1
+    with pytest.raises(IntegrityError):
+        damaged(owner_engine, KEYS, "UPDATE append_keys SET chain = NULL WHERE first_position = 1")
 
 
 @pytest.mark.parametrize(
@@ -79,10 +118,11 @@ def test_a_log_from_before_the_chain_verifies_and_is_covered_from_the_next_appen
         (f"UPDATE append_keys SET key = 'another' WHERE first_position = {HEAD + 1}", HEAD + 1),  # noqa: S608 ours
         (f"UPDATE append_keys SET key = 'another' WHERE first_position = {HEAD + 3}", HEAD + 3),  # noqa: S608 ours
         (f"UPDATE append_keys SET digest = sha256('') WHERE first_position = {HEAD + 3}", HEAD + 3),  # noqa: S608 ours
-        (f"UPDATE append_keys SET chain = NULL WHERE first_position = {HEAD + 1}", HEAD + 3),  # noqa: S608 ours
-        (f"UPDATE append_keys SET chain = NULL WHERE first_position = {HEAD + 4}", HEAD + 4),  # noqa: S608 ours
+        (f"{NULLED} WHERE first_position = {HEAD + 1}", HEAD + 1),
+        (f"{NULLED} WHERE first_position = {HEAD + 4}", HEAD + 4),
         (f"UPDATE append_keys SET chain = sha256('') WHERE first_position = {HEAD + 3}", HEAD + 3),  # noqa: S608 ours
         ("UPDATE append_keys SET digest = sha256('') WHERE first_position = 1", 1),
+        ("UPDATE append_keys SET key = 'another' WHERE first_position = 1", 1),
     ],
 )
 def test_a_key_that_was_changed_is_told_by_the_first_position_of_its_append(
@@ -98,8 +138,8 @@ def test_a_key_that_was_changed_is_told_by_the_first_position_of_its_append(
 
 def relink(engine: Engine) -> None:
     """What the owner could do besides: make the chain fit the keys again, from the first one on."""
-    previous = golden_rows()[-1].chain
-    for key in keys_between(engine, HEAD, PostgresStore(engine).head()):
+    previous = bytes(32)
+    for key in keys_between(engine, START, PostgresStore(engine).head()):
         previous = link_key(previous, replace(key, previous=previous))
         damaged(engine, KEYS, f"UPDATE append_keys SET chain = '\\x{previous.hex()}' WHERE last_position = {key.last}")  # noqa: S608 ours
 
@@ -116,9 +156,7 @@ def test_only_a_signature_tells_of_a_renamed_key_whose_chain_was_made_to_fit(
     assert flywheel("log", "verify", "--signature", head)[0] == 0
     damaged(owner_engine, KEYS, f"UPDATE append_keys SET key = 'another' WHERE first_position = {HEAD + 1}")  # noqa: S608 ours
     relink(owner_engine)
-    code, out, _ = flywheel("log", "verify")
-    assert code == 0
-    assert f"The names of append keys are in the chain from position {HEAD + 1} on" in " ".join(out.split())
+    assert flywheel("log", "verify")[0] == 0
     code, _, err = flywheel("log", "verify", "--signature", head)
     assert code == 1
     assert f"The append keys were rewritten at or before position {HEAD + 3}" in " ".join(err.split())
@@ -135,8 +173,9 @@ def test_the_chain_over_keys_goes_along_with_an_exported_log(
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
     monkeypatch.setenv("FLYWHEEL_PROJECT", "elsewhere")
     assert flywheel("log", "import", str(tmp_path / "log.ndjson"))[0] == 0
-    code, out, _ = flywheel("log", "verify", "--json")
-    assert (code, json.loads(out)["keys_from"]) == (0, HEAD + 1)
+    assert flywheel("log", "verify")[0] == 0
+    with project_engine(read_settings()) as elsewhere:
+        assert chains(elsewhere) == chains(engine)
 
 
 def test_a_bookmark_ahead_of_the_head_is_a_difference_that_a_rebuild_mends(

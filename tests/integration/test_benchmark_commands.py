@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api.evaluations.benchmarks import instances_seen
 from api.house import House
 from eventlog.events import EvaluationOpened, Rules
 from gate.promote import open_evaluation
@@ -15,6 +16,7 @@ from projections.champions import CHAMPION, CHAMPIONS
 from tests.admitted import admitted
 
 from .test_cli import Flywheel, flywheel, shown
+from .test_rest_samples import SampleRun, append
 
 __all__ = ["flywheel"]
 
@@ -150,3 +152,15 @@ def test_the_gate_judges_on_the_benchmark_that_is_named_and_says_what_keeps_it_f
     assert ledger is not None
     assert (ledger.challenges, ledger.spent_total) == (1, 16_666)
     assert flywheel("gate", "verify", "eval-2")[0] == 0
+
+
+def test_a_run_from_outside_keeps_its_seed_from_no_benchmark_until_it_is_learned_from(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any token could otherwise keep a site from its first benchmark."""
+    run = SampleRun("ext-1", group="ext-g", sweep="ext-s", template=PHONE, environment="marketplace", env_seed=777_777)
+    before = instances_seen(house, house.views())
+    append(house.store, "run/ext-1", run.started("0" * 64))
+    assert instances_seen(house, house.views()) == before
+    monkeypatch.setattr("api.evaluations.benchmarks.holding_over", lambda *_: lambda _dataset, runs: "ext-1" in runs)
+    assert instances_seen(house, house.views()) == before | {("marketplace", PHONE, 777_777)}

@@ -92,11 +92,11 @@ DAMAGE = [
     (VERSIONS, "INSERT INTO stream_versions VALUES ('another', 1, 0)", 0),
     (KEYS, UNKEYED, OF_100),
     (KEYS, "DELETE FROM append_keys WHERE last_position = 652", OF_LAST),
-    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 100, 100)", 100),
-    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 653, 700)", 653),
+    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 100, 100, sha256(''))", 100),
+    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 653, 700, sha256(''))", 653),
     (KEYS, "UPDATE append_keys SET last_position = last_position - 1 WHERE first_position = 1", OF_FIRST),
     (KEYS, "UPDATE append_keys SET first_position = first_position + 1 WHERE first_position = 1", 1),
-    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 0, -5)", 0),
+    (KEYS, "INSERT INTO append_keys VALUES ('another', '', 0, -5, sha256(''))", 0),
     (KEYS, "UPDATE append_keys SET digest = sha256('') WHERE 100 BETWEEN first_position AND last_position", OF_100),
 ]
 

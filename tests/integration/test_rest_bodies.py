@@ -71,8 +71,8 @@ class Sender:
 @pytest.fixture
 def house(empty_house: House) -> House:
     """A house that takes small bodies for a short time."""
-    settings = empty_house.settings.model_copy(update={"append_bytes": LIMIT, "body_seconds": 1, "append_queue": 2})
-    return replace(empty_house, settings=settings)
+    bounds = {"append_bytes": LIMIT, "body_seconds": 1, "append_queue": 1, "bodies": 3, "bodies_per_token": 2}
+    return replace(empty_house, settings=empty_house.settings.model_copy(update=bounds))
 
 
 @pytest.fixture
@@ -147,16 +147,54 @@ def test_a_body_that_keeps_coming_gets_more_time(app: FastAPI, token: str, monke
     assert (status, error["type"]) == (422, "Unprocessable")  # it was read to its end, and holds no append
 
 
-def test_slow_senders_give_their_places_back(app: FastAPI, token: str) -> None:
-    async def crowded() -> list[int]:
-        slow = [asyncio.create_task(Sender(app, token).send(silent())) for _ in range(2)]
-        await asyncio.sleep(0.3)
-        meanwhile, _ = await Sender(app, token).send(nothing())
-        late = [status for status, _ in await asyncio.gather(*slow)]
-        afterwards, _ = await Sender(app, token).send(nothing())
-        return [meanwhile, *late, afterwards]
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/blobs"])
+def test_slow_senders_hold_only_places_of_their_own_token_and_give_them_back(
+    house: House, token: str, path: str
+) -> None:
+    """No append waits for its place because of them, and the bound of all tokens holds too."""
+    app = create_app(replace(house, settings=house.settings.model_copy(update={"body_seconds": 60})))
+    other, third = (issue(house.store, name, "test") for name in ("other", "third"))
+    whole = 422 if path == "/v1/events" else 201
 
-    assert asyncio.run(crowded()) == [429, 408, 408, 422]
+    async def crowded() -> None:
+        slow: list[tuple[asyncio.Task[tuple[int, MESSAGE]], asyncio.Event]] = []
+
+        async def begin(holder: str) -> None:
+            reached, release = asyncio.Event(), asyncio.Event()
+
+            async def parts() -> AsyncIterator[bytes]:
+                yield b"{"
+                reached.set()
+                await release.wait()
+
+            slow.append((asyncio.create_task(Sender(app, holder, path).send(parts())), release))
+            await reached.wait()
+
+        async def refused(holder: str) -> tuple[int, str, str]:
+            sender = Sender(app, holder, path)
+            status, error = await sender.send(nothing())
+            return status, error["facts"]["setting"], sender.headers["retry-after"]
+
+        await begin(token)
+        await begin(token)
+        assert await refused(token) == (429, "FLYWHEEL_BODIES_PER_TOKEN", "1")
+        assert (await Sender(app, other, path).send(nothing()))[0] == whole
+        await begin(other)
+        assert await refused(third) == (429, "FLYWHEEL_BODIES", "1")
+        for sending, release in slow:
+            release.set()
+            assert (await sending)[0] == whole
+        assert (await Sender(app, token, path).send(nothing()))[0] == whole
+
+    asyncio.run(asyncio.wait_for(crowded(), 60))
+
+
+def test_a_body_that_came_too_late_gives_its_place_back(app: FastAPI, token: str) -> None:
+    async def late() -> list[int]:
+        slow = await asyncio.gather(*(Sender(app, token).send(silent()) for _ in range(2)))
+        return [*(status for status, _ in slow), (await Sender(app, token).send(nothing()))[0]]
+
+    assert asyncio.run(late()) == [408, 408, 422]
 
 
 def test_a_connection_that_ends_within_a_body_is_no_defect(

@@ -22,7 +22,8 @@ PRICES = {"type": "PriceBookSet", "version": 1, "per_action": 1, "per_second": 1
 
 
 def client_of(house: House) -> TestClient:
-    return TestClient(create_app(house), headers={"Authorization": f"Bearer {issue(house.store, 'ci', 'test')}"})
+    token = issue(house.store, "ci", "test", "operate")
+    return TestClient(create_app(house), headers={"Authorization": f"Bearer {token}"})
 
 
 def post(client: TestClient, key: str, **changes: object) -> Response:

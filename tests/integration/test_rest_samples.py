@@ -197,7 +197,7 @@ def append(store: EventStore, stream: str, *events: AnyEvent) -> None:
 
 def client_of(house: House) -> TestClient:
     """A client with a token called tester. Unhandled errors come back as answers."""
-    token = issue(house.store, "tester", "test")
+    token = issue(house.store, "tester", "test", "operate")
     return TestClient(create_app(house), headers={"Authorization": f"Bearer {token}"}, raise_server_exceptions=False)
 
 

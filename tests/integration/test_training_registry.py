@@ -103,7 +103,7 @@ def test_a_stage_is_trained_once_verified_by_training_again_and_walked_back_to_i
     folder = folder_of(house, saved.checkpoint[:8])
     assert load_checkpoint(folder, saved.checkpoint).manifest.upto == stage.dataset.upto
     assert (folder / "curves.png").read_bytes().startswith(b"\x89PNG")
-    left = house.settings.model_folder / f".verifying-{house.settings.project}-{stage.name}"
+    left = house.settings.model_folder / f".verifying-{house.settings.project}-{stage.name}-left"
     left.mkdir()
     (left / "out").write_text("what one that was killed left")
     again = retrain(house, saved, base, quiet)

@@ -123,7 +123,9 @@ def test_a_file_that_is_written_again_from_what_it_gave_is_the_same(
 
 
 def canonical_lines(entries: Entries, *, but: str) -> list[str]:
-    return sorted(json.dumps(entry, sort_keys=True) for entry in entries if but not in entry)
+    """The lines but those of a kind. Keys are compared without their chain, which older files lack."""
+    found = ({**entry, "chain": None} if "key" in entry else entry for entry in entries if but not in entry)
+    return sorted(json.dumps(entry, sort_keys=True) for entry in found)
 
 
 def test_subjects_go_over_encrypted_and_can_be_read_only_where_their_keys_are(

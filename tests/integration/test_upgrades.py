@@ -77,8 +77,9 @@ def test_the_log_that_a_release_exported_is_imported_verifies_and_folds(
     again = tmp_path / "again.ndjson"
     export_log(engine, again)
     exported = [json.loads(line) for line in again.read_text("utf-8").splitlines()][1:]
-    for kind in ("position", "key"):
-        assert [entry for entry in exported if kind in entry] == [entry for entry in entries(name) if kind in entry]
+    assert [entry for entry in exported if "position" in entry] == [e for e in entries(name) if "position" in e]
+    keys = [{**entry, "chain": None} for entry in exported if "key" in entry]  # a release before the chain wrote none
+    assert keys == [{**entry, "chain": None} for entry in entries(name) if "key" in entry]
 
 
 @pytest.fixture

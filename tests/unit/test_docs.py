@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from api.app import create_app
 from api.house import House
 from api.routes.problems import STATUS
 from api.settings import Settings
 from eventlog.events import EVENT_TYPES
+from eventlog.signature import Signed, check_signature
 from projections import ALL
 
 ROOT = Path(__file__).parents[2]
@@ -177,3 +179,9 @@ def test_the_table_of_errors_holds_every_status_with_errors_that_have_it() -> No
         (name, status) for status, names in table.items() for name in names if status_of.get(name, status) != status
     ]
     assert wrong == []
+
+
+def test_the_signed_head_that_is_shown_was_signed() -> None:
+    (shown,) = re.findall(r"^\{\n.*?^\}", (ROOT / "docs" / "integrity.md").read_text(), re.DOTALL | re.MULTILINE)
+    signed = Signed.model_validate_json(shown)
+    check_signature(signed, Ed25519PublicKey.from_public_bytes(bytes.fromhex(signed.public_key)))

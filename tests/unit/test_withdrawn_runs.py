@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent, SftQuery
@@ -100,6 +100,37 @@ def never_played(log: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
         if item.event.type != "RunsWithdrawn"
         and withdrawn.isdisjoint({getattr(item.event, "run", None), *getattr(item.event, "control_runs", ())})
     )
+
+
+DISOWNINGS = st.builds(
+    lambda positions: sample("EventsDisowned", positions=sorted(positions)),
+    st.sets(st.integers(len(NAMES) + 1, 30), min_size=1, max_size=3),
+)
+
+
+def honest(log: tuple[Recorded, ...]) -> tuple[Recorded, ...]:
+    """The log without its disownings and without the events that they name, at the same positions."""
+    events = (item.event for item in log)
+    disowned = {at for event in events if event.type == "EventsDisowned" for at in event.positions}
+    return tuple(item for item in log if item.event.type != "EventsDisowned" and item.position not in disowned)
+
+
+@pytest.mark.parametrize("fold", LEARNING, ids=lambda fold: fold.name)
+@settings(max_examples=60, deadline=None)
+@given(story=st.lists(LEARNED | DISOWNINGS, min_size=6, max_size=26), upto=st.integers(6, 30))
+@example(
+    story=[
+        sample("RewriteProposed", rewrite="rw-1", run="a"),
+        sample("RunsWithdrawn", runs=["a"]),
+        credited("RewriteWon", "rw-1", "b", ["a"]),
+        sample("EventsDisowned", positions=[6]),
+    ],
+    upto=8,
+)
+def test_a_withdrawal_that_was_disowned_withdraws_nothing(fold: AnyFold, story: list[AnyEvent], upto: int) -> None:
+    """At every position: only what was withdrawn and disowned up to there counts."""
+    log = log_of(story)[:upto]
+    assert newest_states(replay(fold, log)) == newest_states(replay(fold, never_played(honest(log))))
 
 
 def test_these_are_the_folds_that_learn() -> None:

@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from procrastinate import App, SyncPsycopgConnector
 from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job as Queued
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from eventlog.append_rule import judge_group
-from eventlog.appending import by_call
+from eventlog.appending import Cursor, by_call
 from eventlog.codec import encode_append
-from eventlog.database import first_line, project_schema
+from eventlog.database import first_line, project_schema, single_statements
 from eventlog.errors import LogUnavailable
 from eventlog.events import SweepPlanned
+from eventlog.postgres import LockingSession
 from eventlog.store import Acceptance, Append, Committed, Rejected
 
 from .held_jobs import delivery_of
@@ -35,7 +37,7 @@ TRIES = 3
 LOST = f"its worker was lost on the last of {TRIES} tries"
 _LONGEST_STEM = 20  # with prefix and digest it is the name of a channel, of at most 63 bytes
 
-_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/queue', 0))")
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/queue', 0))"
 _THERE = """SELECT args->>'sweep', args->>'spec' FROM procrastinate_jobs
     WHERE task_name = %s AND args->>'sweep' = ANY(%s)"""
 _OPEN = text("""SELECT count(*) FROM procrastinate_jobs
@@ -108,30 +110,35 @@ class RolloutQueue:
         return plain_name(f"{self.environment}@{project_schema(self.engine)}", _LONGEST_STEM)
 
     def plan(
-        self, append: Append, planned: Sequence[JobTicket], further: Sequence[Append] = ()
+        self,
+        append: Append,
+        planned: Sequence[JobTicket],
+        further: Sequence[Append] = (),
+        session: LockingSession | None = None,
     ) -> Sequence[Acceptance] | Rejected:
         """Append the event that plans a sweep together with `further`, and add its jobs, all in one transaction.
 
-        An append that was refused or made before adds no jobs.
+        The transaction is made in the `session` that holds a lock, if given. An append that was refused or made before
+        adds no jobs. Raises LogUnavailable, LockLost.
         """
-        with self._lock() as connection:
-            requests = [encode_append(each) for each in (append, *further)]
-            result = judge_group(by_call(connection.cursor(binary=True), requests))
+        result: Sequence[Acceptance] | Rejected = ()
+        with self._lock(session) as cursor:
+            result = judge_group(by_call(cursor, [encode_append(each) for each in (append, *further)]))
             if isinstance(result, Rejected):
-                connection.rollback()
-            elif isinstance(result[0], Committed):
-                self._put(connection, planned)
+                raise psycopg.Rollback
+            if isinstance(result[0], Committed):
+                self._put(cursor, planned)
         return result
 
     def put(self, wanted: Sequence[JobTicket]) -> int:
         """Add the missing jobs, in order, and return their number. Parked and cancelled jobs are not missing."""
         if not wanted:
             return 0
-        with self._lock() as connection:
+        with self._lock() as cursor:
             sweeps = sorted({ticket.sweep for ticket in wanted})
-            there = set(connection.execute(_THERE, (TASK, sweeps)).fetchall())
+            there = set(cursor.execute(_THERE, (TASK, sweeps)).fetchall())
             lacking = [ticket for ticket in wanted if (ticket.sweep, ticket.spec) not in there]
-            self._put(connection, lacking)
+            self._put(cursor, lacking)
         return len(lacking)
 
     def open(self) -> int:
@@ -198,16 +205,17 @@ class RolloutQueue:
         return len(rows)
 
     @contextmanager
-    def _lock(self) -> Iterator[psycopg.Connection[Any]]:
-        """Transaction that excludes all other writers of jobs. Raises LogUnavailable."""
-        with self.engine.begin() as connection:
-            connection.execute(_LOCK)
-            try:
-                yield cast("psycopg.Connection[Any]", connection.connection.driver_connection)
-            except (psycopg.Error, ConnectorException) as error:
-                raise LogUnavailable(actual=first_line(error.__cause__ or error)) from error
+    def _lock(self, session: LockingSession | None = None) -> Iterator[Cursor]:
+        """Transaction without other writers of jobs, in a session if given. Raises LogUnavailable, LockLost."""
+        opened = single_statements(self.engine) if session is None else session.use()
+        try:
+            with opened as cursor, cursor.connection.transaction():
+                cursor.execute(_LOCK)
+                yield cursor
+        except (psycopg.Error, DBAPIError) as error:
+            raise LogUnavailable(actual=first_line(error)) from error
 
-    def _put(self, connection: psycopg.Connection[Any], wanted: Sequence[JobTicket]) -> None:
+    def _put(self, cursor: Cursor, wanted: Sequence[JobTicket]) -> None:
         if wanted:
             jobs = [
                 Queued(
@@ -219,4 +227,8 @@ class RolloutQueue:
                 )
                 for ticket in wanted
             ]
-            App(connector=SyncPsycopgConnector()).job_manager.batch_defer_jobs(jobs, connection=connection)
+            manager = App(connector=SyncPsycopgConnector()).job_manager
+            try:
+                manager.batch_defer_jobs(jobs, connection=cursor.connection)
+            except ConnectorException as error:
+                raise error.__cause__ or error from None  # what the driver said

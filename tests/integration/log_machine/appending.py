@@ -7,7 +7,7 @@ from itertools import cycle, islice
 from time import sleep
 
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 from sqlalchemy import text
 
 from eventlog.postgres import PostgresStore
@@ -61,8 +61,18 @@ class Appending(Stores):
 
     @rule(runs=st.lists(NAMES | st.just("never-played"), min_size=1, max_size=2))
     def runs_are_withdrawn(self, runs: list[str]) -> None:
-        self.withdrawn.update(runs)
         self.both([Append("withdrawals", (sample("RunsWithdrawn", runs=runs),), "machine")])
+        self.withdrawn[self.list.head()] = runs
+
+    @precondition(lambda self: self.list.head() > 0)
+    @rule(data=st.data())
+    def events_are_disowned(self, data: st.DataObject) -> None:
+        """Withdrawals too, but no start of a run and no erasure, of which the rules know without asking."""
+        rows = [row.position for row in self.list.read_stored() if row.type not in {"RunStarted", "SubjectErased"}]
+        chosen = data.draw(st.sets(st.sampled_from([*rows, *self.withdrawn]), min_size=1, max_size=3)) if rows else ()
+        self.disowned.update(chosen)
+        if chosen:
+            self.both([Append("disownings", (sample("EventsDisowned", positions=sorted(chosen)),), "machine")])
 
     @rule(upto=st.integers(0, 9), by=st.sampled_from(["gate", "operator", "rollback"]), expect=st.none() | st.just(1))
     def the_champion_is_moved(self, upto: int, by: str, expect: int | None) -> None:

@@ -51,7 +51,8 @@ class Stores(RuleBasedStateMachine):
         self.at = datetime(2026, 1, 1, tzinfo=UTC)
         self.list = MemoryStore(lambda: self.at)
         self.owners: dict[str, str | None] = {}
-        self.withdrawn: set[str] = set()
+        self.withdrawn: dict[int, list[str]] = {}
+        self.disowned: set[int] = set()
         self.said_erased: set[str] = set()
         self.bodies: dict[str, tuple[str | None, Blob]] = {}
         self.locked: set[str] = set()
