@@ -20,6 +20,7 @@ from eventlog.chain import canonical
 from eventlog.store import Position, Recorded
 
 from .rows import EventRow, at_path, row_of
+from .stored_states import restore_state, stored_class
 
 __all__ = ["Change", "EventRow", "Fold", "FoldState", "at_path", "replay", "row_of"]
 
@@ -67,19 +68,27 @@ class Fold(Generic[S]):
         return msgspec.convert(state, type(self.initial))
 
     def parse(self, state: str) -> S:
-        """A state from its JSON text."""
-        found: S = _decoder(type(self.initial)).decode(state)
-        return found
+        """A state from the JSON text that a table keeps."""
+        kind = type(self.initial)
+        return restore_state(kind, _state_decoder(kind).decode(state))
 
     def parse_changes(self, lines: str) -> list[Change[S]]:
-        """Changes from lines of JSON, `[key, since, state]` each."""
-        found: list[Change[S]] = _decoder(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
-        return found
+        """Changes from lines of JSON, `[key, since, state]` each, the states as a table keeps them."""
+        kind = type(self.initial)
+        return [
+            Change(each.key, each.since, None if each.state is None else restore_state(kind, each.state))
+            for each in _change_decoder(kind).decode_lines(lines)
+        ]
 
 
 @lru_cache(maxsize=256)
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _state_decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
+    return msgspec.json.Decoder(stored_class(kind))
+
+
+@lru_cache(maxsize=256)
+def _change_decoder(kind: type[S]) -> msgspec.json.Decoder[Change[S]]:
+    return msgspec.json.Decoder(Change[stored_class(kind)])  # type: ignore[misc]
 
 
 AnyFold = Fold[Any]
