@@ -18,8 +18,9 @@ from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
+from ..queries.sweeps import plans_of
 from ..sweeps.executors import Way
-from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
+from ..sweeps.plan import Draw, biased_generator, play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
@@ -87,7 +88,7 @@ def sweep(
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         if not planned:
-            taken = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
+            taken = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
             planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
@@ -139,8 +140,9 @@ def biased_(
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         if not planned:
-            _refuse_unknown(of, ready.before)
-            drawn = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
+            if of is not None:
+                _refuse_unknown(of, plans_of(ready.house.store, ready.house.views(), of))
+            drawn = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
@@ -218,7 +220,7 @@ def _finish(
 
 def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json: bool) -> None:
     views = ready.house.views()
-    events = [event for event in sweeps_of(ready.house.store, ready.site) if event.sweep == name]
+    events = plans_of(ready.house.store, views, name)
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
         told = {key: dataclasses.asdict(each) for key, each in groups.items()}

@@ -15,11 +15,10 @@ from projections.courses import CourseState
 from projections.engine.views import Views
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
-from projections.verdicts import VERDICTS
 
 from ..course import CONTROLLER, Course
 from ..course import SLOW_CONTROLLER as SLOW
-from ..queries.benchmarks import is_benchmark_of
+from ..queries.benchmarks import evaluations_of
 from ..queries.courses import last_course, present_course
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 from .slow_next import SlowCourse
@@ -90,20 +89,15 @@ def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> 
     state = present_course(views, site)
     if state is None:
         return Spent()
-    of_site = {
-        key: each
-        for key, each in views.find(VERDICTS).items()
-        if each.executor not in PLANLESS and is_benchmark_of(views, each.benchmark, site)
-    }
+    of_site = [each for each in evaluations_of(views, site) if each.executor not in PLANLESS]
     sweeps = _sweeps_of_course(store, state)
-    opened = [key for key, each in of_site.items() if each.opened_since > state.since]
+    opened = [each.evaluation for each in of_site if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
-    reached = _verdicts_of_course(store, state, of_site)
+    reached = _verdicts_of_course(store, state, {each.evaluation for each in of_site})
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
-    advice = recovery_costs(views, state.since)
-    asked = {run: advice[run] for run in runs if run in advice}
+    asked = recovery_costs(views, runs, state.since)
     return Spent(
         rounds=len(sweeps),
         runs=len(runs),

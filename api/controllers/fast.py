@@ -5,7 +5,7 @@ The next step is read from the log alone, so a killed process resumes where it s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -35,6 +35,7 @@ from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
+from ..queries.sweeps import last_round, open_sweeps, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
@@ -48,9 +49,7 @@ from ..sweeps.plan import (
     play_sweep,
     rounds_of,
     site_templates,
-    sweeps_of,
 )
-from ..sweeps.recovery_costs import recovery_costs
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import Next, cover_tasks, decide
@@ -97,13 +96,12 @@ class Controller:
 
     def _run(self) -> str:
         self._begin()
-        make_up(self.house, self._sweeps(), self.course)
+        make_up(self.house, self._open_sweeps(), self.course)
         self._tell_what_is_left_to_others()
         said: str | None = None
         while not self.is_told_to_stop():
             views = self.house.views()
-            used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
-            step = self._within_budget(views, self._next(views, used), used)
+            step, used = self.next_step(views)
             if step.what == "stop":
                 why = said if said is not None and self._has_every_verdict(used) else step.why
                 close_course(self.house.store, views, self.site, why)
@@ -113,16 +111,21 @@ class Controller:
             self._show()
         return "stopped on request; the next run resumes from here"
 
+    def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
+        """The next step that the log asks for and the budget allows, and what the course has used so far."""
+        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
+        return self._within_budget(views, self._next(views, used), used), used
+
     def _next(self, views: PostgresViews, used: Spent) -> Next:
         deciding = partial(
             decide,
             views,
-            self._sweeps(),
+            open_sweeps(self.house.store, views, self.site),
             rounds=used.rounds,
             course=self.course,
             site=self.site,
             on_trial=self._candidates(views).names,
-            last=self._last(),
+            last=last_round(self.house.store, views, self.site),
             executor=self.executor,
             without=cold_now(views),
             void=used.void,
@@ -181,11 +184,11 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), site_status(views, self.site))
+        self.watch(rounds_played(views, rounds), site_status(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
-        for sweep in self._sweeps():
+        for sweep in self._open_sweeps():
             if not plays(self.executor, sweep) and (left := pending_specs(views, sweep.specs, f"{sweep.sweep}__")):
                 who = describe_executor(sweep.executor, sweep.model)
                 self.reporter.say(f"{sweep.sweep} skipped: its {len(left)} pending runs need {who}")
@@ -226,12 +229,8 @@ class Controller:
         wanted = self.course.clusters
         return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
 
-    def _sweeps(self) -> tuple[SweepPlanned, ...]:
-        return sweeps_of(self.house.store, self.site)
-
-    def _last(self) -> SweepPlanned | None:
-        rounds = rounds_of(self.house.store, self.site)
-        return rounds[-1] if rounds else None
+    def _open_sweeps(self) -> tuple[SweepPlanned, ...]:
+        return open_sweeps(self.house.store, self.house.views(), self.site)
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
@@ -246,7 +245,7 @@ class Controller:
         see_admission(self.house, self.client, self.site, None)
         number = used.rounds + 1
         with self.reporter.phase(f"round {number}: choosing task instances", 2) as advance:
-            generator = self._generator(views, self._sweeps(), self._seeds(views, used))
+            generator = self._generator(views, self._seeds(views, used))
             advance()
             plan(
                 self.house,
@@ -262,18 +261,19 @@ class Controller:
             )
             advance()
 
-    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
+    def _generator(self, views: PostgresViews, seeds: int) -> Generator:
         """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
-        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, self.site)
+        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
         siblings = siblings_for_trials(self._candidates(views), course.siblings)
-        last, held = self._last(), benchmark_seeds(views, self.site)
+        last, held = last_round(self.house.store, views, self.site), benchmark_seeds(views, self.site)
+        planned = sweeps_on(views, self.site)
         if last is not None:
             instances = seeds * len(found)
-            draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
+            draw = Draw(fresh_seeds(planned, course, instances, held), instances, siblings, course.rng_seed)
             towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)
+        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

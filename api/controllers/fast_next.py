@@ -15,12 +15,12 @@ from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS
-from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
-from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, why_renew
+from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 
@@ -54,6 +54,7 @@ def decide(
 ) -> Next:
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
+    `sweeps` are those that are not known to have ended.
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
     Only `last`, the controller's last round, tells whether there is something to improve. Cold pieces (`without`) enter
     no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
@@ -77,7 +78,7 @@ def decide(
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
-    if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
+    if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
 
@@ -87,17 +88,15 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    for key, state in views.find(VERDICTS).items():
-        if state.decision is None and state.executor not in PLANLESS and is_benchmark_of(views, state.benchmark, site):
-            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
+    begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
+    for name in sorted(begun, key=str.encode):
+        return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=name)
     return None
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:
     """Digests of the memories judged on a site. Void verdicts do not count."""
-    for state in views.find(VERDICTS).values():
-        if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
-            yield state.challenger["memory"]["digest"]
+    return (each.memory for each in evaluations_of(views, site) if each.decision != "void")
 
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:

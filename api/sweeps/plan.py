@@ -17,7 +17,7 @@ from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
-from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
+from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Position, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
@@ -33,6 +33,7 @@ from ..house import House
 from ..locks import learning_alone
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..queries.sweeps import plans_of, sweeps_on, whole_sweep
 from ..reporter import Reporter
 from .allocate import allot, choice_appends, credit_choices
 from .candidates import TrialPool, cold_now, trial_pool
@@ -91,15 +92,17 @@ def site_templates(client: Environment) -> tuple[Template, ...]:
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 
-def next_sweep_name(store: EventStore, site: str) -> str:
+def next_sweep_name(store: EventStore, views: Views, site: str) -> str:
     """Name of a site's next sweep: the site and a number that no sweep of any site uses."""
-    planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
-    sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
-    names = sites.keys()
-    number = list(sites.values()).count(site) + 1
-    while f"{site}-{number}" in names:
+    number = sweeps_on(views, site).planned + 1
+    while is_planned(store, f"{site}-{number}"):
         number += 1
     return f"{site}-{number}"
+
+
+def is_planned(store: EventStore, sweep: str) -> bool:
+    """True if there is a sweep of this name."""
+    return next(store.read(stream=f"sweep/{sweep}"), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,7 @@ def _append(
     """Append sweep and choices in one commit, so that a kill cannot lose choices. Raises SweepExists."""
     stream = f"sweep/{event.sweep}"
     # Check first, because the choices would be appended even if the sweep itself is refused.
-    if next(house.store.read(stream=stream), None) is not None:
+    if is_planned(house.store, event.sweep):
         raise SweepExists(actual=event.sweep)
     request = Append(stream, (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     if queue is None:
@@ -254,14 +257,28 @@ def play_sweep(
 
 
 def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
-    """Credit the trials of an ended sweep and capture new pieces. Idempotent.
+    """Credit the trials of an ended sweep, capture new pieces, and record that this is done. Idempotent.
 
     Raises BlobMissing.
     """
     with learning_alone(house.engine, sweep.environment):
         credit(house, sweep)
-        if sweep.learns and not pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
+        if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            return
+        if sweep.learns:
             capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+        _end(house, sweep)
+
+
+def _end(house: House, sweep: SweepPlanned) -> None:
+    """Append that a sweep has ended, if no run of any of its plans is pending."""
+    views = house.views()
+    whole = whole_sweep(plans_of(house.store, views, sweep.sweep))
+    if whole is None or pending_specs(views, whole.specs, f"{sweep.sweep}__"):
+        return
+    runs = len(whole.specs)
+    event = SweepEnded(sweep=sweep.sweep, environment=sweep.environment, runs=runs)
+    house.store.append([Append(f"sweep/{sweep.sweep}", (event,), CONTROLLER, key=f"sweep-ended:{sweep.sweep}:{runs}")])
 
 
 def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
