@@ -114,16 +114,19 @@ def _in_a_new_house(server: Server, log: str, do: Callable[[House], object]) -> 
 
 
 def _bytes(server: Server, log: str) -> dict[str, float]:
-    """Bytes of the events and of the folds' tables, indexes included."""
+    """Bytes of the log's tables and of the folds' table, indexes included."""
     statement = """SELECT (SELECT sum(pg_total_relation_size(inhrelid)) FROM pg_inherits
-        WHERE inhparent = 'events'::regclass), pg_total_relation_size('fold_rows')"""
+        WHERE inhparent = 'events'::regclass), pg_total_relation_size('stream_versions')
+        + pg_total_relation_size('append_keys'), pg_total_relation_size('fold_rows')"""
     with server.plain(log) as connection:
         row = connection.execute(sql.SQL(statement)).fetchone()
-    events, state = (float(row[0]), float(row[1])) if row else (1.0, 0.0)
+    events, beside, state = map(float, row or (1, 0, 0))
     return {
-        f"{log} log: log, MB": events / 1e6,
+        f"{log} log: events, MB": events / 1e6,
+        f"{log} log: stream versions and append keys, MB": beside / 1e6,
         f"{log} log: state, MB": state / 1e6,
-        f"{log} log: {STATE}": state / events,
+        f"{log} log: state / events alone, bytes": state / events,
+        f"{log} log: {STATE}": state / (events + beside),
     }
 
 
