@@ -89,9 +89,10 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
     begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
-    for name in sorted(begun, key=str.encode):
-        return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=name)
-    return None
+    if not begun:
+        return None
+    first = min(begun, key=str.encode)
+    return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=first)
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:

@@ -159,7 +159,8 @@ class PostgresViews:
 
     def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
         """See Views.find_each."""
-        wanted, found = sorted(set(prefixes), key=str.encode), {}
+        wanted = sorted(set(prefixes), key=str.encode)
+        found: dict[str, S] = {}
         if fold.stream_of is None or not all(keys_before(prefix, "key")[1] for prefix in wanted):
             for prefix in wanted:
                 found |= self.find(fold, prefix)
@@ -186,7 +187,8 @@ class PostgresViews:
 
     def pick(self, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
         """See Views.pick."""
-        wanted, found = sorted(set(keys), key=str.encode), {}
+        wanted = sorted(set(keys), key=str.encode)
+        found: dict[str, S] = {}
         for start in range(0, len(wanted), PAGE):
             some = wanted[start : start + PAGE]
             with self._connection_for(fold) as connection:
