@@ -19,9 +19,10 @@ from api.house import House
 from api.queries.champion import show_champion
 from api.queries.runs import RunFilter, list_runs
 from benchmarks.log.server import Server, own_server, version
+from benchmarks.made import RUNS_A_SWEEP
 from benchmarks.report import Target, at_most, report
 
-from .planting import COURSE, EVENTS_A_RUN, RUNS_A_SWEEP, SITE, Quiet, house_of, plant
+from .planting import COURSE, EVENTS_A_RUN, SITE, PlantedSite, house_of, plant
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "scale.md"
 FACTOR = 10
@@ -72,7 +73,7 @@ def main(
 
 def controller(house: House) -> Controller:
     """A controller that stops before its first step."""
-    return Controller(house, Quiet(), SITE, COURSE, Silent(), is_told_to_stop=lambda: True)  # type: ignore[arg-type]
+    return Controller(house, PlantedSite(), SITE, COURSE, Silent(), is_told_to_stop=lambda: True)  # type: ignore[arg-type]
 
 
 def _planted(server: Server, log: str, events: int) -> House:

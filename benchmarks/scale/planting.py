@@ -87,6 +87,7 @@ def _admit(house: House) -> None:
     probes = [{"name": name, "outcome": "passed", "detail": "planted"} for name in ("null_agent", "two_seeds")]
     report = EnvironmentProbed(
         environment=SITE,
+        url=None,
         tasks=tuple(task.task_id for task in tasks),
         tasks_digest=tasks_digest(tasks),
         probes=tuple(ProbeResult.model_validate(probe) for probe in probes),
