@@ -59,7 +59,7 @@ def cold_now(views: Views) -> frozenset[str]:
 
 
 def poisoned_runs(views: Views, states: Iterable[Candidacy]) -> frozenset[str]:
-    """The runs that these pieces were found in that began from another state than their siblings. They are not tried."""
+    """The runs in which these pieces were found and that began from another state than their siblings."""
     return contaminated_among(views, views.pick(RUNS, {state.proposed_by for state in states}).values())
 
 
