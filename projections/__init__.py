@@ -14,6 +14,7 @@ from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
 from .evaluations import EVALUATIONS
 from .failures import FAILURES
+from .forged import FORGED
 from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .judges import JUDGES
@@ -43,6 +44,7 @@ ALL: tuple[AnyFold, ...] = (
     EVALUATIONS,
     EXEMPLARS,
     FAILURES,
+    FORGED,
     GROUPS,
     HINTS,
     JUDGES,

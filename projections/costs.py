@@ -45,7 +45,7 @@ def _fold(state: CostState, row: EventRow) -> CostState:
 
 COSTS = Fold(
     name="costs",
-    version=2,
+    version=3,
     reads={"PriceBookSet": BOOK_FIELDS, "RewardGraded": ("cost", "again")},
     initial=CostState(),
     key=lambda row: PRICES if row.type == "PriceBookSet" else SPENT,

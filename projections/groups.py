@@ -216,7 +216,7 @@ def _fold(state: SiblingState, row: EventRow) -> SiblingState:
 
 GROUPS = Fold(
     name="groups",
-    version=5,
+    version=6,
     reads={
         "RunStarted": (
             "run",

@@ -114,7 +114,7 @@ def _fold(state: JudgedState, row: EventRow) -> JudgedState:
 
 JUDGES = Fold(
     name="judges",
-    version=2,
+    version=3,
     reads={"JudgeOpined": ("run", "model", "prompt", "passed", "score")},
     initial=JudgedState(),
     key=lambda row: row.text("run"),

@@ -20,7 +20,7 @@ from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.models.model import Model
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
+from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms, suppress_lost_connection
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -207,23 +207,33 @@ def work(
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
+    give_up: Callable[[], None] = lambda: None,
 ) -> None:
     """Run as runner if `client` is given, as projector if `follows`, and as controller if `controlling` is given.
 
     `rule` is the promotion rule of pieces that the runner proposes or captures. Stops on SIGTERM or SIGINT, or when the
-    controller is done; current runs end first. Raises WorkerLost, EnvironmentDown if the site is gone, PlayedInVain,
-    and what a controller raises.
+    controller is done; current runs end first, and `give_up` ends the house's patience with a lost database. Raises
+    WorkerLost, OutageTooLong, EnvironmentDown if the site is gone, PlayedInVain, and what a controller raises.
     """
 
     def runner_at(at: Environment, lost: Callable[[FlywheelError], None]) -> Runner:
         return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
-    asyncio.run(_work(house, running, is_once=terms.until_empty, follows=follows, controlling=controlling))
+    try:
+        asyncio.run(_work(house, running, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling))
+    finally:
+        give_up()
 
 
 async def _work(
-    house: House, running: Running | None, *, is_once: bool, follows: bool, controlling: Controlling | None
+    house: House,
+    running: Running | None,
+    give_up: Callable[[], None],
+    *,
+    is_once: bool,
+    follows: bool,
+    controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -244,6 +254,7 @@ async def _work(
         tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=follow)))
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
+    give_up()
     if running is not None:
         await asyncio.wait(tasks[:2])
     ended.set()
@@ -269,7 +280,18 @@ def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) 
 
 
 def project(house: House, ended: Event, *, follow: bool) -> None:
-    """Bring every projection to the head; with `follow`, keep it there until `ended` is set."""
+    """Bring every projection to the head; with `follow`, keep it there until `ended` is set.
+
+    Begins again after a lost connection, as soon as the house can connect. Raises OutageTooLong.
+    """
+    is_done = False
+    while not is_done:
+        with suppress_lost_connection():
+            _project(house, ended, follow=follow)
+            is_done = True
+
+
+def _project(house: House, ended: Event, *, follow: bool) -> None:
     after = house.store.head()
     house.projector.catch_up(after)
     if follow:

@@ -2,7 +2,7 @@
 -- Every statement may be repeated: a database that is adopted from before the first release goes through all of them.
 
 CREATE INDEX IF NOT EXISTS types ON events (type, position);
-DROP INDEX IF EXISTS withdrawals;
+DROP INDEX IF EXISTS withdrawals, disownings;
 
 -- States are kept as arrays: what was kept as objects is folded again from the log at the next read.
 DELETE FROM builds;
