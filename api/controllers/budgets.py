@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -129,11 +129,14 @@ def dollars_left(course: Course, used: Spent) -> int | None:
     return None if course.max_micro_dollars is None else max(0, course.max_micro_dollars - used.micro_dollars)
 
 
-def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
-    """Number of seeds for the next round: the course's number, or fewer if the runs left do not suffice."""
+def seeds_within(course: Course, used: Spent, runs_a_seed: Callable[[], int]) -> int:
+    """Number of seeds for the next round: the course's number, or fewer if the runs left do not suffice.
+
+    `runs_a_seed` is asked only if the runs of the course are limited.
+    """
     if course.max_runs is None:
         return course.seeds_per_round
-    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
+    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed()))
 
 
 def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
@@ -53,8 +53,11 @@ from ..sweeps.plan import (
 )
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
-from .fast_next import Next, cover_tasks, decide
+from .fast_next import FRUITLESS, Next, cover_tasks, decide
 from .rounds import FastRound, SiteStatus, news, rounds_played, site_status
+
+Pool = Callable[[], TrialPool]
+"""Reads what can be tried, once: the more pieces there are, the longer it takes."""
 
 Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
 
@@ -115,10 +118,11 @@ class Controller:
 
     def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
         """The next step that the log asks for and the budget allows, and what the course has used so far."""
+        pool = cache(partial(self._candidates, views))
         used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
-        return self._within_budget(views, self._next(views, used), used), used
+        return self._within_budget(views, self._next(views, used, pool), used, pool), used
 
-    def _next(self, views: PostgresViews, used: Spent) -> Next:
+    def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:
         deciding = partial(
             decide,
             views,
@@ -126,7 +130,7 @@ class Controller:
             rounds=used.rounds,
             course=self.course,
             site=self.site,
-            on_trial=self._candidates(views).names,
+            on_trial=pool().names if used.rounds >= FRUITLESS else (),  # `decide` asks from there on
             last=last_round(self.house.store, views, self.site),
             executor=self.executor,
             without=cold_now(views),
@@ -165,12 +169,12 @@ class Controller:
                 pass
         return None
 
-    def _within_budget(self, views: PostgresViews, step: Next, used: Spent) -> Next:
+    def _within_budget(self, views: PostgresViews, step: Next, used: Spent, pool: Pool) -> Next:
         """The step, or a stop if the budget does not allow it. Sweeps and evaluations already begun are finished."""
         if step.what in {"stop", "play_sweep", "play_arms"}:
             return step
         why = used_up(self.course, used)
-        if why is None and step.what == "plan_sweep" and not self._seeds(views, used):
+        if why is None and step.what == "plan_sweep" and not self._seeds(used, pool):
             why = f"what is left of {self.course.max_runs} runs is not enough for a round"
         if why is None and step.what == "open_evaluation" and self.course.max_runs is not None:
             asked, left = len(specs(present_benchmark(views, self.site), "")), self.course.max_runs - used.runs
@@ -238,16 +242,17 @@ class Controller:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
         return found.among(self._templates(), self.site)
 
-    def _seeds(self, views: PostgresViews, used: Spent) -> int:
+    def _seeds(self, used: Spent, pool: Pool) -> int:
         """Maximum number of seeds per task in the next round, given the runs that are left."""
-        siblings = siblings_for_trials(self._candidates(views), self.course.siblings)
-        return seeds_within(self.course, used, siblings * len(self._templates()))
+        return seeds_within(
+            self.course, used, lambda: siblings_for_trials(pool(), self.course.siblings) * len(self._templates())
+        )
 
     def _plan(self, views: PostgresViews, used: Spent) -> None:
         see_admission(self.house, self.client, self.site, None)
-        number = used.rounds + 1
+        number, pool = used.rounds + 1, cache(partial(self._candidates, views))
         with self.reporter.phase(f"round {number}: choosing task instances", 2) as advance:
-            generator = self._generator(views, self._seeds(views, used))
+            generator = self._generator(views, self._seeds(used, pool), pool)
             advance()
             plan(
                 self.house,
@@ -263,10 +268,10 @@ class Controller:
             )
             advance()
 
-    def _generator(self, views: PostgresViews, seeds: int) -> Generator:
+    def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
         """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
         course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
-        siblings = siblings_for_trials(self._candidates(views), course.siblings)
+        siblings = siblings_for_trials(pool(), course.siblings)
         last, held = last_round(self.house.store, views, self.site), benchmark_seeds(views, self.site)
         planned = sweeps_on(views, self.site)
         if last is not None:

@@ -44,8 +44,9 @@ def trial_pool(
     views: Views, read: Read, kinds: Collection[PieceKind] = EVERY_KIND, embeddings: Embeddings | None = None
 ) -> TrialPool:
     """Pieces of these kinds that are not cold, not poisoned and not erased. `embeddings` is used to match them."""
-    cold = cold_now(views)
-    states = [each for key, each in candidacies(views).items() if key not in cold and piece_kind(each) in kinds]
+    pieces = candidacies(views)
+    cold = cold_ones(pieces, datetime.now(UTC))
+    states = [each for key, each in pieces.items() if key not in cold and piece_kind(each) in kinds]
     promoted = (each for each in states if each.status == "promoted" and isinstance(each.rule, Paired))
     on_trial = [each for each in states if each.is_on_trial]
     poisoned = poisoned_runs(views, on_trial)

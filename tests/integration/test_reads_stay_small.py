@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Engine, event
 
+from api.controllers import fast
+from api.controllers.fast import Controller
+from api.course import Course
 from api.house import House
+from api.sweeps.plan import first_facts
 from benchmarks.made import encoded_of_run
 from eventlog.store import Append, EventStore, Position, Recorded
 from tests.golden.test_golden_samples import sample
@@ -90,3 +94,13 @@ def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House
     assert [each.position for each in planted.store.read(types=wanted, after=Position(500), upto=Position(900))] == [
         position for position in every if 500 < position <= 900
     ]
+
+
+def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(empty_house)
+    monkeypatch.setattr(fast, "trial_pool", lambda *_: pytest.fail("it was read"))
+    controller = Controller(empty_house, cast("Any", None), "marketplace", Course(), cast("Any", None))
+    step, _ = controller.next_step(empty_house.views())
+    assert step.what == "plan_sweep"
