@@ -44,7 +44,7 @@ def public_definitions(source: str) -> Iterator[Definition]:
 @cache
 def definitions() -> tuple[tuple[str, Definition], ...]:
     """Every public function and class of a module, by file."""
-    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py")) if file.parent.name != "versions"]
+    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
     return tuple((str(file.relative_to(ROOT)), node) for file in files for node in public_definitions(file.read_text()))
 
 
