@@ -67,12 +67,6 @@ def is_saturated_now(views: Views, benchmark: str) -> bool:
     return is_saturated(benchmark, views.find(VERDICTS).values(), present)
 
 
-def is_benchmark_of(views: Views, benchmark: str, site: str) -> bool:
-    """True if a benchmark is of a site."""
-    state = views.get(BENCHMARKS, benchmark)
-    return state is not None and state.environment == site
-
-
 def evaluations_of(views: Views, site: str) -> tuple[EvaluationEntry, ...]:
     """The evaluations on the benchmarks of a site, in order of opening."""
     own = {key: state.digest for key, state in views.find(BENCHMARKS).items() if state.environment == site}
