@@ -86,7 +86,7 @@ def set_up_sweep(
             refuse_without_logprobs(executor)
         refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
         first_facts(house)
-        see_admission(house, placed.environment, site, first_admission(house, placed, TerminalReporter()))
+        see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
         yield SweepSetup(house, site, placed.environment, executor, _known_as(house, site, name, executor))
 
 

@@ -44,7 +44,8 @@ class Backlog:
             return 0
         added = queue.put(self.pending_tickets())
         while self.over and not is_controlled(self.house.engine, self.site):
-            self.learn(self.over.pop(0))
+            self.learn(self.over[0])
+            del self.over[0]  # not before: the connection may be lost meanwhile
         return added
 
     def pending_tickets(self) -> tuple[JobTicket, ...]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from eventlog.chain import canonical
 from eventlog.store import Position, Recorded
 
+from .decoders import convert, decoder_of
 from .rows import EventRow, at_path, row_of
 from .stored_states import restore_state, stored_class
 
@@ -89,30 +89,22 @@ class Fold(Generic[S]):
 
     def decode(self, state: object) -> S:
         """A state from its JSON form."""
-        return msgspec.convert(state, type(self.initial))
+        found: S = convert(state, type(self.initial))
+        return found
 
     def parse(self, state: str) -> S:
         """A state from the JSON text that a table keeps."""
         kind = type(self.initial)
-        return restore_state(kind, _state_decoder(kind).decode(state))
+        return restore_state(kind, decoder_of(stored_class(kind)).decode(state))
 
     def parse_changes(self, lines: str) -> list[Change[S]]:
         """Changes from lines of JSON, `[key, since, state]` each, the states as a table keeps them."""
         kind = type(self.initial)
+        found: list[Change[S]] = decoder_of(Change[stored_class(kind)]).decode_lines(lines)  # type: ignore[misc]
         return [
             Change(each.key, each.since, None if each.state is None else restore_state(kind, each.state))
-            for each in _change_decoder(kind).decode_lines(lines)
+            for each in found
         ]
-
-
-@lru_cache(maxsize=256)
-def _state_decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
-    return msgspec.json.Decoder(stored_class(kind))
-
-
-@lru_cache(maxsize=256)
-def _change_decoder(kind: type[S]) -> msgspec.json.Decoder[Change[S]]:
-    return msgspec.json.Decoder(Change[stored_class(kind)])  # type: ignore[misc]
 
 
 AnyFold = Fold[Any]
