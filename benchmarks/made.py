@@ -175,6 +175,7 @@ def encoded_of_run(number: int, prefix: str = "made") -> tuple[EncodedAppend, ..
 
 
 def encode_entry(entry: Entry) -> EncodedAppend:
+    """An entry as `encode_append` encodes it."""
     rows = []
     for kind, payload in entry.events:
         body, version = msgspec.json.encode(payload, order="deterministic"), EVENT_TYPES[kind].schema_version

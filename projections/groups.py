@@ -171,7 +171,7 @@ def _key_of(group: str, run: str) -> str:
 def _stream_of(key: str) -> str:
     """The stream of the run that a key names."""
     group, _, rest = key.partition(_ENDS)
-    begins = group.replace(*reversed(_WITHIN)) if rest.startswith(_REST) else ""
+    begins = group.replace(_WITHIN[1], _WITHIN[0]) if rest.startswith(_REST) else ""
     return f"run/{begins}{rest[1:]}"
 
 

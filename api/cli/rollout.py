@@ -11,6 +11,7 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
+from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
 from projections.datasets.variance import classes
 
@@ -163,7 +164,7 @@ def status(
     """Show the progress of sweeps; for one sweep, also its groups and whether GRPO can use them."""
     with open_project() as house:
         views = house.views_at(as_of)
-        planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
+        planned = read_in_force(house.store, upto=views.upto, types=["SweepPlanned"])
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)

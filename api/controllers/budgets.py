@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from eventlog.chain import microseconds
+from eventlog.disowned import read_in_force
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
 from gate.figures import count_noun, dollars
@@ -144,7 +145,7 @@ def seeds_within(course: Course, used: Spent, runs_a_seed: Callable[[], int]) ->
 def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
     """Names of the sweeps that the controller planned on the site since the course was opened."""
     found = []
-    for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
+    for recorded in read_in_force(store, after=Position(state.since), types=["SweepPlanned"]):
         event = recorded.event
         if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
             found.append(event.sweep)
@@ -153,7 +154,7 @@ def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
 
 def _verdicts_of_course(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
-    recorded = store.read(after=Position(state.since), types=["VerdictReached"])
+    recorded = read_in_force(store, after=Position(state.since), types=["VerdictReached"])
     events = (each.event for each in recorded if each.actor == CONTROLLER)
     return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 

@@ -36,9 +36,9 @@ from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
-from ..queries.sweeps import last_round, open_sweeps, sweeps_on
+from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
-from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
+from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
 from ..sweeps.plan import (
     Draw,
@@ -48,7 +48,6 @@ from ..sweeps.plan import (
     next_sweep_name,
     plan,
     play_sweep,
-    rounds_of,
     site_templates,
 )
 from ..sweeps.seeds import fresh_seeds
@@ -133,7 +132,7 @@ class Controller:
             on_trial=pool().names if used.rounds >= FRUITLESS else (),  # `decide` asks from there on
             last=last_round(self.house.store, views, self.site),
             executor=self.executor,
-            without=cold_now(views),
+            now=datetime.now(UTC),
             void=used.void,
         )
         step = deciding()

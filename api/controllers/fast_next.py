@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from agents.executors.executor import Executor
@@ -48,7 +49,7 @@ def decide(
     on_trial: Collection[str],
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
-    without: Collection[str] = (),
+    now: datetime | None = None,
     void: str | None = None,
     is_concerned: bool = True,
 ) -> Next:
@@ -56,9 +57,9 @@ def decide(
 
     `sweeps` are those that are not known to have ended.
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
-    Only `last`, the controller's last round, tells whether there is something to improve. Cold pieces (`without`) enter
-    no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
-    verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
+    Only `last`, the controller's last round, tells whether there is something to improve. Pieces that are cold at `now`
+    enter no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's
+    last verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
     this site (not `is_concerned`), this site does not judge it.
     """
     if void is not None:
@@ -67,7 +68,7 @@ def decide(
     if begun is not None:
         return begun
     present = present_champion(views).pointed_artifact()
-    challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
+    challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
     judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged:

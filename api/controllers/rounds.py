@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import SweepPlanned
@@ -54,7 +54,8 @@ class SiteStatus:
 
 def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[FastRound, ...]:
     """Each sweep as a round, in order, counted from 1."""
-    return tuple(_round(views, number, sweep) for number, sweep in enumerate(sweeps, start=1))
+    pieces = candidacies(views).values()
+    return tuple(_round(views, number, sweep, pieces) for number, sweep in enumerate(sweeps, start=1))
 
 
 def site_status(views: Views, site: str) -> SiteStatus:
@@ -89,7 +90,7 @@ def _does(state: Candidacy) -> str:
     return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
-def _round(views: Views, number: int, sweep: SweepPlanned) -> FastRound:
+def _round(views: Views, number: int, sweep: SweepPlanned, pieces: Collection[Candidacy]) -> FastRound:
     prefix = f"{sweep.sweep}__"
     rewards = views.find(REWARDS, prefix)
     plain = [spec.spec_id for spec in sweep.specs if spec.is_plain and spec.spec_id in rewards]
@@ -102,7 +103,7 @@ def _round(views: Views, number: int, sweep: SweepPlanned) -> FastRound:
         ended=sum(run.is_ended for run in views.find(RUNS, prefix).values()),
         plain=len(plain),
         plain_passed=sum(rewards[name].passed for name in plain),
-        proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
+        proposed=sum(state.proposed_by.startswith(prefix) for state in pieces),
         failing=_failing_tasks(views, prefix),
         cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked),
     )

@@ -35,14 +35,13 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.checkpoints import find_weights
 from ..queries.facts import require
-from ..queries.sweeps import sweeps_on
+from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.plan import (
     first_facts,
     kept_to_judge,
     next_sweep_name,
     plan,
-    planned_by,
     play_sweep,
     site_templates,
 )

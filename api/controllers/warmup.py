@@ -24,9 +24,9 @@ from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from ..house import House
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
-from ..queries.sweeps import sweeps_on
+from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
-from ..sweeps.plan import is_planned, plan, planned_by, play_sweep
+from ..sweeps.plan import is_planned, plan, play_sweep
 from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED

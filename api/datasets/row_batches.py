@@ -11,6 +11,7 @@ import polars as pl
 
 from eventlog.blobs import Inventory
 from eventlog.blobs.fetch import fetch_blobs
+from eventlog.disowned import read_in_force
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
@@ -98,7 +99,7 @@ def batches(
 def knowledge(store: EventStore, views: Views) -> Knowledge:
     """Facts from outside a group that can refuse its runs."""
     instances = benchmark_instances(views.find(BENCHMARKS).values())
-    planned = store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
+    planned = read_in_force(store, upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
     return Knowledge(instances, oracle_tasks(planned), left_out(views))
 
 

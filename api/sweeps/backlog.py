@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from agents.executors.executor import Executor
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from agents.rollouts.play import PLAN
+from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
 from eventlog.store import START, Position
 from projections.engine.views import Views
@@ -16,7 +17,7 @@ from projections.runs import RUNS
 from ..house import House
 from ..locks import is_controlled
 from ..queries.runs import ended_runs
-from ..queries.sweeps import open_sweeps
+from ..queries.sweeps import open_sweeps, sweeps_on
 from .executors import plays
 
 
@@ -51,7 +52,9 @@ class Backlog:
     def pending_tickets(self) -> tuple[JobTicket, ...]:
         """Jobs of pending specs, in the order in which they were planned."""
         views = self.house.views()
-        self.sweeps += [event for event in self._planned(views) if plays(self.executor, event)]
+        names = sweeps_on(views, self.site).open
+        known = (*self.sweeps, *self._planned(views))
+        self.sweeps = [event for event in known if event.sweep in names and plays(self.executor, event)]
         self.read = views.upto
         waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]
@@ -63,7 +66,7 @@ class Backlog:
         """What was planned on the site since the last reading; at first, the plans of the open sweeps."""
         if self.read == START:
             return open_sweeps(self.house.store, views, self.site)
-        found = self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"])
+        found = read_in_force(self.house.store, after=self.read, upto=views.upto, types=["SweepPlanned"])
         events = [recorded.event for recorded in found]
         return [event for event in events if isinstance(event, SweepPlanned) and event.environment == self.site]
 

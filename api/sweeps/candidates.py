@@ -54,11 +54,6 @@ def trial_pool(
     return TrialPool(_trial_pieces(candidates, read, embeddings), _trial_pieces(promoted, read, embeddings))
 
 
-def cold_now(views: Views) -> frozenset[str]:
-    """Pieces idle for too long as of now. They stay out of memory until they are promoted again."""
-    return cold_ones(candidacies(views), datetime.now(UTC))
-
-
 def poisoned_runs(views: Views, states: Iterable[Candidacy]) -> frozenset[str]:
     """The runs in which these pieces were found and that began from another state than their siblings."""
     return contaminated_among(views, views.pick(RUNS, {state.proposed_by for state in states}).values())

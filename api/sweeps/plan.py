@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
@@ -18,7 +19,7 @@ from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
-from eventlog.store import Append, Committed, EventStore, Position, Rejected, Repeated
+from eventlog.store import Append, Committed, EventStore, Rejected, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.costs import COSTS, PRICES
@@ -37,7 +38,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import plans_of, sweeps_on, whole_sweep
 from ..reporter import Reporter
 from .allocate import allot, choice_appends, credit_choices
-from .candidates import TrialPool, cold_now, trial_pool
+from .candidates import TrialPool, trial_pool
 from .capture import capture_from
 from .executors import options_of, recorded_as, refuse_other
 from .jobs import jobs_of, play_jobs
@@ -65,33 +66,6 @@ def set_first_prices(house: House, actor: str) -> None:
         before = list(house.store.read(stream="prices", upto=views.upto))
         expected = before[-1].version if before else 0
         house.store.append([Append("prices", (DEFAULT_PRICES,), actor, expect=expected, key="prices:1")])
-
-
-def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of a site, in order. An extended sweep has several."""
-    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]))
-    return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
-
-
-def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of an actor on all sites, in order."""
-    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]) if recorded.actor == actor)
-    return tuple(event for event in found if isinstance(event, SweepPlanned))
-
-
-def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
-    """Learning sweeps that the controller planned on a site after a position, in order, with added siblings."""
-    found: dict[str, SweepPlanned] = {}
-    for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
-        event = recorded.event
-        if not isinstance(event, SweepPlanned) or event.environment != site:
-            continue
-        if event.sweep in found:
-            first = found[event.sweep]
-            found[event.sweep] = first.model_copy(update={"specs": first.specs + event.specs})
-        elif event.learns and recorded.actor == CONTROLLER:
-            found[event.sweep] = event
-    return tuple(found.values())
 
 
 def site_templates(client: Environment) -> tuple[Template, ...]:
@@ -178,7 +152,7 @@ def plan(
     """
     weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
-    artifact, blob = build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
+    artifact, blob = build_memory_artifact(views, weights, now=datetime.now(UTC), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
     trying = TrialPool()
     if trials is not None:

@@ -11,9 +11,9 @@ from agents.rollouts.trials import would_change
 from api.course import Course
 from api.house import House
 from api.queries.benchmarks import benchmark_seeds
-from api.queries.sweeps import sweeps_on
+from api.queries.sweeps import sweeps_of, sweeps_on
 from api.reporter import Reporter
-from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
+from api.sweeps.plan import plan, play_sweep, site_templates
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, piece_kind

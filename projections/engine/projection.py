@@ -94,8 +94,10 @@ class Fold(Generic[S]):
 
     def parse(self, state: str) -> S:
         """A state from the JSON text that a table keeps."""
-        kind = type(self.initial)
-        return restore_state(kind, decoder_of(stored_class(kind)).decode(state))
+        kind: type[S] = type(self.initial)
+        stored: object = stored_class(kind)
+        found: S = decoder_of(stored).decode(state)
+        return restore_state(kind, found)
 
     def parse_changes(self, lines: str) -> list[Change[S]]:
         """Changes from lines of JSON, `[key, since, state]` each, the states as a table keeps them."""

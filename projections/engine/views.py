@@ -23,10 +23,6 @@ from .withdrawal import states_of_streams
 S = TypeVar("S", bound=msgspec.Struct)
 
 _EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
-_NEWEST = f"""SELECT n.key, n.since, r.state FROM
-    (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
-    CROSS JOIN LATERAL (SELECT state FROM fold_rows r
-        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
 _PAGE = f"""WITH RECURSIVE keys (key) AS (
         (SELECT key FROM fold_rows WHERE build = {LIVE} {{where}} ORDER BY key LIMIT 1)
         UNION ALL
@@ -149,13 +145,9 @@ class PostgresViews:
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        where, values = keys_within(prefix)
-        if fold.stream_of is not None:
-            return newest_states(self._of_streams(fold, where, values))
-        named = (fold.name, fold.version)
-        with self._connection_for(fold) as connection:
-            asked = (*named, self.upto, *values, *named)
-            return newest_states(_many(connection, fold, _NEWEST.format(where=where), asked))
+        if fold.stream_of is None:
+            return self._next_page(fold, None, None, prefix)[1]
+        return newest_states(self._of_streams(fold, *keys_within(prefix)))
 
     def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
         """See Views.find_each."""
@@ -213,9 +205,9 @@ class PostgresViews:
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
 
     def _next_page(
-        self, fold: Fold[S], after: str | None, limit: int, prefix: str
+        self, fold: Fold[S], after: str | None, limit: int | None, prefix: str
     ) -> tuple[Sequence[str], dict[str, S]]:
-        """The next `limit` keys of the table, and the states that these have at the position."""
+        """The next `limit` keys of the table (None: all), and the states that these have at the position."""
         where, values = keys_within(prefix, after)
         with self._connection_for(fold) as connection:
             if fold.stream_of is not None:

@@ -18,6 +18,7 @@ from api.house import House
 from api.sweeps.plan import first_facts
 from benchmarks.made import encoded_of_run
 from eventlog.store import Append, EventStore, Position, Recorded
+from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
 
 RUNS = 200
@@ -84,6 +85,13 @@ def test_no_other_event_is_looked_at_to_find_one_of_a_rare_type_or_none(planted:
 
 def test_the_first_page_of_a_common_type_looks_at_no_more_than_a_page(planted: House) -> None:
     assert rows_touched(planted.engine, lambda: next(planted.store.read(types=["RewardGraded"]))) <= 3 * RUNS
+
+
+def test_pieces_are_found_without_a_look_at_what_they_were_before(planted: House) -> None:
+    views = planted.views()
+    assert len(views.history(REWRITES, "rw-made-0")) > RUNS / 10
+    assert list(views.find(REWRITES)) == ["rw-made-0"]
+    assert rows_touched(planted.engine, partial(views.find, REWRITES)) < 10
 
 
 def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House) -> None:

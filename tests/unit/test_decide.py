@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 import msgspec
@@ -21,8 +22,8 @@ from api.queries.champion import present_champion
 from api.queries.costs import present_prices
 from api.queries.facts import require
 from api.queries.runs import ended_runs, pending_specs
+from api.queries.sweeps import rounds_of
 from api.sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from api.sweeps.plan import rounds_of
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -150,7 +151,7 @@ def decided(
     rounds: int = 0,
     course: Course | None = None,
     executor: Executor = PLAN,
-    without: Sequence[str] = (),
+    now: datetime | None = None,
     void: str | None = None,
 ) -> Next:
     last = (rounds_of(store, SITE) or [None])[-1]
@@ -163,7 +164,7 @@ def decided(
         on_trial=trial_pool(views(store), READ).names,
         last=last,
         executor=executor,
-        without=without,
+        now=now,
         void=void,
     )
 
@@ -281,9 +282,10 @@ def test_a_candidate_is_not_judged_before_it_is_promoted() -> None:
 
 def test_what_is_cold_enters_no_challenger() -> None:
     store, _challenger = promoted()
-    (held,) = views(store).find(REWRITES)
-    assert decided(store).what == "open_evaluation"
-    assert decided(store, without=[held]).what == "plan_sweep"
+    (held,) = views(store).find(REWRITES).values()
+    idle = datetime.fromtimestamp(held.last_at / 1e6, UTC) + timedelta(days=30)
+    assert decided(store, now=idle).what == "open_evaluation"
+    assert decided(store, now=idle + timedelta(seconds=1)).what == "plan_sweep"
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent, SweepPlanned
+from eventlog.events import AnyEvent, EvaluationOpened, SweepPlanned
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
 from projections.engine.views import ReplayedViews
 from projections.evaluations import EVALUATIONS, EvaluationsState
-from projections.sweeps import SWEEPS, SweepsState, ranges_of
+from projections.sweeps import SWEEPS, Ranges, SweepsState, ranges_of
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import DAWN, changed, only
@@ -61,7 +61,7 @@ def test_the_last_round_is_the_last_sweep_that_learns_by_the_same_actor() -> Non
 
 @given(st.lists(st.sets(st.integers(0, 40), max_size=8), max_size=6))
 def test_the_seeds_that_were_used_are_those_of_all_plans(sweeps: list[set[int]]) -> None:
-    ranges = ()
+    ranges: Ranges = ()
     for seeds in sweeps:
         ranges = ranges_of(seeds, ranges)
     used = set().union(*sweeps)
@@ -74,10 +74,10 @@ def opened(evaluation: str) -> AnyEvent:
 
 
 def reached(evaluation: str, decision: str) -> AnyEvent:
-    event = sample("VerdictReached", evaluation=evaluation)
-    return changed(
-        changed(event, "verdict.benchmark", sample("EvaluationOpened").benchmark_digest), "verdict.decision", decision
-    )  # type: ignore[union-attr]
+    opening = sample("EvaluationOpened")
+    assert isinstance(opening, EvaluationOpened)
+    event = changed(sample("VerdictReached", evaluation=evaluation), "verdict.benchmark", opening.benchmark_digest)
+    return changed(event, "verdict.decision", decision)
 
 
 def test_an_evaluation_is_open_until_its_verdict() -> None:

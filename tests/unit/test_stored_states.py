@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from eventlog.store import Position
 from projections import ALL
 from projections.engine.projection import AnyFold, Change, replay
 from projections.engine.stored_states import encode_state
@@ -14,14 +15,17 @@ FOLDS = pytest.mark.parametrize("fold", ALL, ids=lambda fold: str(fold.name))
 
 @FOLDS
 def test_a_state_is_read_as_it_was_kept(fold: AnyFold) -> None:
-    for change in [*replay(fold, golden_log()), Change("k", 1, fold.initial)]:
+    for change in [*replay(fold, golden_log()), Change("k", Position(1), fold.initial)]:
         if change.state is None:
             continue
         text = encode_state(change.state).decode()
         found = fold.parse(text)
         assert (found, type(found)) == (change.state, type(change.state))
         line = f'["a key",7,{text}]\n["a key",8,null]'
-        assert fold.parse_changes(line) == [Change("a key", 7, change.state), Change("a key", 8, None)]
+        assert fold.parse_changes(line) == [
+            Change("a key", Position(7), change.state),
+            Change("a key", Position(8), None),
+        ]
 
 
 @FOLDS
