@@ -83,8 +83,8 @@ def build_memory_artifact(
     """Artifact of these weights with the pieces promoted at the views' position, and the blob of its memory.
 
     Pieces in `without` and those that are cold at `now` (None: none is) are left out; the artifact lists those of them
-    that were promoted. Only pieces of these `kinds` are included. The artifact names the fold of each kind with promoted
-    pieces, the fold of rewrites if `kinds` has it, and the embedding model that matches the memory.
+    that were promoted. Only pieces of these `kinds` are included. The artifact names the fold of each kind that has
+    promoted pieces, the fold of rewrites if `kinds` has it, and the embedding model that matches the memory.
     """
     content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
     folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}

@@ -59,8 +59,8 @@ def decide(
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
     Only `last`, the controller's last round, tells whether there is something to improve. Pieces that are cold at `now`
     enter no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's
-    last verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
-    this site (not `is_concerned`), this site does not judge it.
+    last verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run
+    of this site (not `is_concerned`), this site does not judge it.
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
