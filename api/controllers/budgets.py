@@ -93,10 +93,10 @@ def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> 
     if state is None:
         return Spent()
     of_site = [each for each in evaluations_of(views, site) if each.executor not in PLANLESS]
-    sweeps = _sweeps_of_course(store, state)
+    sweeps = _sweeps_of_course(store, views.upto, state)
     opened = [each.evaluation for each in of_site if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
-    reached = _verdicts_of_course(store, state, {each.evaluation for each in of_site})
+    reached = _verdicts_of_course(store, views.upto, state, {each.evaluation for each in of_site})
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
@@ -142,19 +142,21 @@ def seeds_within(course: Course, used: Spent, runs_a_seed: Callable[[], int]) ->
     return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed()))
 
 
-def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
+def _sweeps_of_course(store: EventStore, upto: Position, state: CourseState) -> list[str]:
     """Names of the sweeps that the controller planned on the site since the course was opened."""
     found = []
-    for recorded in read_in_force(store, after=Position(state.since), types=["SweepPlanned"]):
+    for recorded in read_in_force(store, after=Position(state.since), upto=upto, types=["SweepPlanned"]):
         event = recorded.event
         if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
             found.append(event.sweep)
     return list(dict.fromkeys(found))
 
 
-def _verdicts_of_course(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
+def _verdicts_of_course(
+    store: EventStore, upto: Position, state: CourseState, evaluations: Collection[str]
+) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
-    recorded = read_in_force(store, after=Position(state.since), types=["VerdictReached"])
+    recorded = read_in_force(store, after=Position(state.since), upto=upto, types=["VerdictReached"])
     events = (each.event for each in recorded if each.actor == CONTROLLER)
     return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 

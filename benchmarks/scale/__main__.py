@@ -22,7 +22,7 @@ from benchmarks.log.server import Server, own_server, version
 from benchmarks.made import RUNS_A_SWEEP
 from benchmarks.report import Target, at_most, report
 
-from .planting import COURSE, EVENTS_A_RUN, SITE, PlantedSite, house_of, plant
+from .planting import COURSE, EVENTS_A_RUN, SITE, PlantedSite, append_trial, house_of, plant
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "scale.md"
 FACTOR = 10
@@ -86,6 +86,7 @@ def _times(server: Server, houses: dict[str, House], repeats: int) -> dict[str, 
     found: dict[tuple[str, str], list[float]] = {}
     for _ in range(repeats):
         for log, house in houses.items():
+            append_trial(house)
             for act, do in zip(ACTS, _acts(server, log, house), strict=True):
                 began = time.perf_counter()
                 do()

@@ -30,6 +30,7 @@ from eventlog.events import (
     ChampionPointed,
     EnvironmentProbed,
     ProbeResult,
+    RewriteLost,
     Spec,
     Step,
     SweepEnded,
@@ -80,6 +81,12 @@ def plant(server: Server, project: str, events: int, controller_of: partial[Cont
     house.views()
     _analyse(server, project)
     return house
+
+
+def append_trial(house: House) -> None:
+    """Append what a trial of a rewrite gave, so that the next decision has something new to read."""
+    lost = RewriteLost(rewrite=f"rw-{_PREFIX}-0", run=f"{_PREFIX}-0", control_runs=(), control_successes=0)
+    house.store.append([Append(f"rewrite/{lost.rewrite}", (lost,), "benchmark")])
 
 
 def _admit(house: House) -> None:

@@ -59,7 +59,8 @@ class Fold(Generic[S]):
     belongs, or None to skip it. A state equal to `initial` means that the key has no row. `stream_of` is set if each
     key is one stream: then only the latest state is stored, and as-of reads fold that stream. `rests_on` maps event
     types to the paths of the runs on which such an event rests (a text or a list of texts, also in `reads`); without
-    it, withdrawals do not affect the fold. Disownings affect every fold.
+    it, withdrawals do not affect the fold. Disownings affect every fold. `is_kept` is set if all states are read often
+    and are few enough for a process to keep them.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Fold(Generic[S]):
     fold: Callable[[S, EventRow], S]
     stream_of: Callable[[str], str] | None = None
     rests_on: Mapping[str, tuple[str, ...]] | None = None
+    is_kept: bool = False
 
     def __post_init__(self) -> None:
         for kind, paths in (self.rests_on or {}).items():

@@ -14,6 +14,7 @@ from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
 from .builds import LIVE, Bookmark, bookmarks
+from .kept_states import KeptStates, changed_keys
 from .key_ranges import keys_before, keys_within
 from .paging import PAGE
 from .projection import Change, Fold, newest_states, replay
@@ -128,12 +129,14 @@ class PostgresViews:
     """Views over the tables of the live builds, as of one position.
 
     The table of a fold keyed by stream holds only the latest state; a key that changed since is folded from its stream.
+    Views of one process share what it has `kept`.
     """
 
     engine: Engine
     store: EventStore
     upto: Position
     parked: Mapping[str, Bookmark] = field(default_factory=dict)
+    kept: KeptStates = field(default_factory=dict, repr=False, compare=False)
 
     def get(self, fold: Fold[S], key: str) -> S | None:
         """See Views.get."""
@@ -145,9 +148,11 @@ class PostgresViews:
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        if fold.stream_of is None:
-            return self._next_page(fold, None, None, prefix)[1]
-        return newest_states(self._of_streams(fold, *keys_within(prefix)))
+        if fold.stream_of is not None:
+            return newest_states(self._of_streams(fold, *keys_within(prefix)))
+        if fold.is_kept and not prefix:
+            return dict(self._kept_states(fold))
+        return self._next_page(fold, None, None, prefix)[1]
 
     def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
         """See Views.find_each."""
@@ -203,6 +208,22 @@ class PostgresViews:
         if fold.stream_of is not None:
             return tuple(self._of_streams(fold, "", ()))
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
+
+    def _kept_states(self, fold: Fold[S]) -> dict[str, S]:
+        """All states of a fold, from those that this process read last, if it was not at a later position."""
+        after, states = self.kept.get((fold.name, fold.version), (None, {}))
+        changed = None
+        if after is not None and after <= self.upto:
+            with self._connection_for(fold) as connection:
+                changed = changed_keys(connection, self.store, fold, after, self.upto)
+        if changed is None:
+            states = self._next_page(fold, None, None, "")[1]
+        elif changed:
+            left = {key: state for key, state in states.items() if key not in changed}
+            states = dict(sorted((left | self.pick(fold, changed)).items(), key=lambda item: item[0].encode()))
+        if after is None or after <= self.upto:
+            self.kept[fold.name, fold.version] = self.upto, states
+        return states
 
     def _next_page(
         self, fold: Fold[S], after: str | None, limit: int | None, prefix: str
@@ -268,4 +289,4 @@ def catch_up_views(
         raise NotThereYet(expected=as_of, actual=reached)
     upto = reached if as_of is None else as_of
     parked = {bookmark.projection: bookmark for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
-    return PostgresViews(engine, store, upto, parked)
+    return PostgresViews(engine, store, upto, parked, projector.kept_states)

@@ -13,6 +13,7 @@ from projections import ALL
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.costs import COSTS, SPENT
 from projections.engine.compare import compare
+from projections.engine.kept_states import KeptStates
 from projections.engine.paging import page_states
 from projections.engine.projection import AnyFold, Change, apply, digest_changes, latest, replay, row_of
 from projections.engine.views import PostgresViews, ReplayedViews
@@ -49,6 +50,15 @@ def test_a_find_at_any_position_gives_what_folding_the_log_gives(reading: House,
         found = tables(reading, upto).find(fold)
         assert found == ReplayedViews(reading.store, Position(upto)).find(fold)
         assert list(found) == sorted(found, key=str.encode)
+
+
+@pytest.mark.parametrize("fold", [fold for fold in ALL if fold.is_kept], ids=lambda fold: str(fold.name))
+def test_what_a_process_keeps_is_what_a_find_gives(reading: House, fold: AnyFold) -> None:
+    kept: KeptStates = {}
+    for upto in (*range(0, END, 7), END, END, *reversed(SOME), END):
+        found = PostgresViews(reading.engine, reading.store, Position(upto), kept=kept).find(fold)
+        assert list(found.items()) == list(tables(reading, upto).find(fold).items())
+        found.clear()
 
 
 @pytest.mark.parametrize("fold", [RUNS, REWRITES, GROUPS, COSTS, CHAMPIONS], ids=lambda fold: str(fold.name))

@@ -94,6 +94,19 @@ def test_pieces_are_found_without_a_look_at_what_they_were_before(planted: House
     assert rows_touched(planted.engine, partial(views.find, REWRITES)) < 10
 
 
+def test_pieces_that_a_process_has_found_before_are_not_read_again(empty_house: House) -> None:
+    proposed = [sample("RewriteProposed", rewrite=f"rw-{number}") for number in range(100)]
+    empty_house.store.append([Append("rewrite/all", tuple(proposed), "test")])
+    before = empty_house.views().find(REWRITES)
+    lost = sample("RewriteLost", rewrite="rw-7", run="another", control_runs=[])
+    empty_house.store.append([Append("rewrite/rw-7", (lost,), "test")])
+    after, views = empty_house.views().find(REWRITES), empty_house.views()
+    assert {key for key, state in after.items() if state != before[key]} == {"rw-7"}
+    assert rows_touched(empty_house.engine, partial(views.find, REWRITES)) == 0
+    empty_house.store.append([Append("rewrite/rw-7", (lost,), "test")])
+    assert rows_touched(empty_house.engine, partial(empty_house.views().find, REWRITES)) < 10
+
+
 def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House) -> None:
     wanted = ["RunStarted", "RewardGraded", "RunStarted"]
     found = [each.position for each in planted.store.read(types=wanted)]
