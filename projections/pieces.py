@@ -66,6 +66,7 @@ def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> 
             "MemoryQuarantined": ("piece", "kind"),
         },
         initial=PieceState(kind=kind),
+        is_kept=True,
         key=key,
         fold=_step(recorded),
         rests_on={recorded.event: ("run",), "PieceTried": ("run", "control_runs")},

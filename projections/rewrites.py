@@ -61,6 +61,7 @@ REWRITES = Fold(
         "MemoryQuarantined": ("piece", "kind"),
     },
     initial=RewriteState(),
+    is_kept=True,
     key=_key,
     fold=_fold,
     rests_on={

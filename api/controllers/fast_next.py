@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from agents.executors.executor import Executor
@@ -15,12 +16,12 @@ from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS
-from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
-from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, why_renew
+from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 
@@ -48,17 +49,18 @@ def decide(
     on_trial: Collection[str],
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
-    without: Collection[str] = (),
+    now: datetime | None = None,
     void: str | None = None,
     is_concerned: bool = True,
 ) -> Next:
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
+    `sweeps` are those that are not known to have ended.
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
-    Only `last`, the controller's last round, tells whether there is something to improve. Cold pieces (`without`) enter
-    no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
-    verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
-    this site (not `is_concerned`), this site does not judge it.
+    Only `last`, the controller's last round, tells whether there is something to improve. Pieces that are cold at `now`
+    enter no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's
+    last verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run
+    of this site (not `is_concerned`), this site does not judge it.
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
@@ -66,7 +68,7 @@ def decide(
     if begun is not None:
         return begun
     present = present_champion(views).pointed_artifact()
-    challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
+    challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
     judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged:
@@ -77,7 +79,7 @@ def decide(
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
         return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
-    if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
+    if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
 
@@ -87,17 +89,16 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    for key, state in views.find(VERDICTS).items():
-        if state.decision is None and state.executor not in PLANLESS and is_benchmark_of(views, state.benchmark, site):
-            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
-    return None
+    begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
+    if not begun:
+        return None
+    first = min(begun, key=str.encode)
+    return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=first)
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:
     """Digests of the memories judged on a site. Void verdicts do not count."""
-    for state in views.find(VERDICTS).values():
-        if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
-            yield state.challenger["memory"]["digest"]
+    return (each.memory for each in evaluations_of(views, site) if each.decision != "void")
 
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:

@@ -7,7 +7,7 @@ import psycopg
 from alembic import op
 
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 
 SQL = Path(__file__).parents[1] / "sql"
 

@@ -17,6 +17,7 @@ from eventlog.store import EventStore, Position
 from .. import ALL
 from .builds import Bookmark, Build, live_builds, lock_live
 from .folding import BuildPage, Log, fold_page, is_lost, put, trim_caches
+from .kept_states import KeptStates
 from .projection import NOTHING, AnyFold, LeftOut
 from .reader import PAGE, columns, read_markers, read_page
 from .rebuild import rebuild_folds
@@ -38,6 +39,7 @@ class Projector:
         self._folds = {fold.name: fold for fold in folds}
         self._memory: dict[str, tuple[int, StateCache]] = {}
         self._left_out: tuple[int, LeftOut] = (0, NOTHING)
+        self.kept_states: KeptStates = {}
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
         """Fold all events up to `upto` (default: the head), and return that position. Parked folds are skipped."""
