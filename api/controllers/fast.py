@@ -53,7 +53,7 @@ from ..sweeps.plan import (
 from ..sweeps.recovery_costs import recovery_costs
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
-from .fast_next import Next, cover_tasks, decide
+from .fast_next import Next, cover_tasks, decide, last_round
 from .rounds import FastRound, SiteStatus, news, rounds_played, site_status
 
 Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
@@ -230,8 +230,7 @@ class Controller:
         return sweeps_of(self.house.store, self.site)
 
     def _last(self) -> SweepPlanned | None:
-        rounds = rounds_of(self.house.store, self.site)
-        return rounds[-1] if rounds else None
+        return last_round(rounds_of(self.house.store, self.site), self._templates())
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)

@@ -9,7 +9,7 @@ from typing import Literal
 from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
-from eventlog.events import Artifact, SweepPlanned
+from eventlog.events import Artifact, SweepPlanned, Template
 from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.memories import candidacies
@@ -55,7 +55,7 @@ def decide(
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
-    Only `last`, the controller's last round, tells whether there is something to improve. Cold pieces (`without`) enter
+    Only `last` (see `last_round`) tells whether there is something to improve. Cold pieces (`without`) enter
     no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
     this site (not `is_concerned`), this site does not judge it.
@@ -72,7 +72,7 @@ def decide(
     if is_concerned and challenger.memory.digest not in judged:
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
-        return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
+        return Next("stop", f"every run of {last.sweep} without a piece on trial passed: nothing to improve")
     if rounds >= course.max_rounds:
         return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
@@ -80,6 +80,16 @@ def decide(
     if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def last_round(rounds: Sequence[SweepPlanned], tasks: Iterable[Template]) -> SweepPlanned | None:
+    """The controller's last round, or None if it lacked any of these tasks, because it says nothing about those."""
+    last = rounds[-1] if rounds else None
+    return last if last is not None and {each.template_id for each in tasks} <= _tasks_of(last) else None
+
+
+def _tasks_of(sweep: SweepPlanned) -> set[str]:
+    return {each.template_id for each in sweep.templates}
 
 
 def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
