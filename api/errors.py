@@ -175,6 +175,11 @@ class PlayedInVain(FlywheelError):
     worker again; the runs it had not started are still in the queue."""
 
 
+class NothingGraded(FlywheelError):
+    """No run of {sweep} could be graded, so there is nothing to learn from: {actual}. Fix the site or the model, then run the command
+    again: it plays another round."""
+
+
 class SessionNotKept(FlywheelError):
     """The executor {executor} keeps no browser profile, so it cannot play the session {actual!r}. Choose the executor plan or browser,
     or leave out the session."""

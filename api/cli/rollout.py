@@ -12,20 +12,21 @@ from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
-from projections.datasets.variance import classes
+from projections.datasets.variance import GroupClass, classes
 
 from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
 from ..sweeps.executors import Way
+from ..sweeps.missing import MissingGroup, describe_missing, read_missing
 from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_report import row, show, tell
-from .sweep_setup import OPERATOR, SweepSetup, plan_now, set_up_sweep
+from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 
@@ -63,7 +64,10 @@ def sweep(
     dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it."""
+    """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it.
+
+    The exit code is 1 if no run could be graded.
+    """
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -86,6 +90,8 @@ def sweep(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
+        if not plan_only:
+            ready = call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             taken = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
@@ -138,6 +144,8 @@ def biased_(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
+        if not plan_only:
+            ready = call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             _refuse_unknown(of, ready.before)
             drawn = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
@@ -165,6 +173,7 @@ def status(
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
+        missing = () if name is None else read_missing(house.store, views, f"{name}__")
     _refuse_unknown(name, found)
     if name is None:
         rows = [row(each) for each in found[-limit:]]
@@ -182,9 +191,21 @@ def status(
         )
         print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; run `flywheel rollout sweep`")
     elif as_json:
-        emit_json({**row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
+        emit_json(_as_plain(found[0], groups, missing))
     else:
         show(found[0], groups)
+        for line in describe_missing(missing):
+            say(line)
+
+
+def _as_plain(
+    found: SweepProgress, groups: dict[str, GroupClass], missing: Sequence[MissingGroup]
+) -> dict[str, object]:
+    return {
+        **row(found),
+        "groups": {key: dataclasses.asdict(each) for key, each in groups.items()},
+        "missing_because": [dataclasses.asdict(each) for each in missing],
+    }
 
 
 def _refuse_unknown(sweep: str | None, known: Iterable[SweepPlanned | SweepProgress]) -> None:
@@ -221,10 +242,12 @@ def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json
     events = [event for event in sweeps_of(ready.house.store, ready.site) if event.sweep == name]
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
-        told = {key: dataclasses.asdict(each) for key, each in groups.items()}
         seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
-        emit_json({**row(found), "groups": told, "seeking": seeking})
-        return
-    show(found, groups)
-    if sought is not None:
-        say(f"{sought.added} siblings added; {sought.stopped}.")
+        missing = read_missing(ready.house.store, views, f"{name}__")
+        emit_json({**_as_plain(found, groups, missing), "seeking": seeking})
+    else:
+        show(found, groups)
+        if sought is not None:
+            say(f"{sought.added} siblings added; {sought.stopped}.")
+    if found.is_in_vain:
+        raise typer.Exit(1)

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from agents.rollouts.replay import Replayed
-from eventlog.events import Event, RecoveryDecided, RunStarted, StepTaken
+from eventlog.events import Event, RecoveryDecided, RunMissing, RunStarted, StepTaken
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
 from projections.taint import erased_runs, withdrawals
@@ -85,6 +85,7 @@ def show(
     row |= {
         name: None if fact is None else f"since position {fact.since}: {fact.reason}" for name, fact in facts.items()
     }
+    row["missing because"] = next((event.detail for event in events if isinstance(event, RunMissing)), None)
     row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
     others = () if found.reward is None else found.reward.others
     row |= {f"graded by {grade.version}": _describe_grade(grade) for grade in others}

@@ -38,6 +38,7 @@ from ..queries.runs import pending_specs
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
+from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import (
     Draw,
     biased_generator,
@@ -90,7 +91,7 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted.
+        Raises ControllerBusy, NotAdmitted, NothingGraded.
         """
         with only_controller(self.house.engine, self.site):
             return self._run()
@@ -107,6 +108,8 @@ class Controller:
             if step.what == "stop":
                 why = said if said is not None and self._has_every_verdict(used) else step.why
                 close_course(self.house.store, views, self.site, why)
+                if step.is_in_vain:
+                    raise nothing_graded(self.house.store, views, require(step.sweep).sweep)
                 return why
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said

@@ -14,7 +14,7 @@ from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS
+from projections.runs import PLANLESS, RUNS
 from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
@@ -30,12 +30,13 @@ FRUITLESS = 2
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The next step and the reason for it."""
+    """The next step and the reason for it. A stop `is_in_vain` if every run of the last round is missing."""
 
     what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "renew_benchmark", "stop"]
     why: str
     sweep: SweepPlanned | None = None
     evaluation: str | None = None
+    is_in_vain: bool = False
 
 
 def decide(
@@ -58,13 +59,16 @@ def decide(
     Only `last` (see `last_round`) tells whether there is something to improve. Cold pieces (`without`) enter
     no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
-    this site (not `is_concerned`), this site does not judge it.
+    this site (not `is_concerned`), this site does not judge it. A course whose last round brought only missing runs
+    ends, because the next round would end alike.
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
     begun = _resume_begun(views, sweeps, site, executor)
     if begun is not None:
         return begun
+    if rounds and last is not None and _is_in_vain(views, last):
+        return Next("stop", f"every run of {last.sweep} is missing", last, is_in_vain=True)
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
@@ -135,6 +139,12 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
     return is_played_with(sweep, present) and not failed
+
+
+def _is_in_vain(views: Views, sweep: SweepPlanned) -> bool:
+    """True if every run of a sweep is missing."""
+    missing = {key for key, run in views.find(RUNS, f"{sweep.sweep}__").items() if run.status == "missing"}
+    return all(spec.spec_id in missing for spec in sweep.specs)
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:

@@ -37,6 +37,11 @@ class SweepProgress:
         """True if nothing is left to play."""
         return self.playing == self.waiting == 0
 
+    @property
+    def is_in_vain(self) -> bool:
+        """True if every run of an ended sweep is missing."""
+        return self.missing == self.received > 0
+
     def sentence(self) -> str:
         """The counts as text."""
         books = f"{self.received} received = {self.graded} graded + {self.missing} missing + {self.failed} failed"

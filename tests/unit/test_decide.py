@@ -436,6 +436,14 @@ def test_a_last_round_that_lacked_a_task_of_the_course_does_not_end_it() -> None
     assert last_round((), [template()]) is None
 
 
+def test_it_stops_where_every_run_of_a_round_is_missing_and_tries_once_more_in_the_next_course() -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, None, None)
+    assert [decided(store, sweep, rounds=rounds).is_in_vain for rounds in (0, 1)] == [False, True]
+    assert [decided(store, sweep, rounds=rounds).what for rounds in (0, 1)] == ["plan_sweep", "stop"]
+
+
 def test_it_stops_when_every_untreated_run_passed() -> None:
     store = a_log()
     sweep = plan(store, "s1", 3, candidate="rw-a")
