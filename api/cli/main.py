@@ -1,6 +1,6 @@
 """Entry point of the flywheel command: exit codes, and errors reported as one sentence.
 
-Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage.
+Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from typer.exceptions import Abort, TyperException
 from eventlog.errors import FlywheelError, LogUnavailable
 
 from .commands import COMMANDS, every_command
+from .interrupts import INTERRUPTED, watch_interrupts
 
 USAGE = 64
 ERROR = 1
-INTERRUPTED = 130
 _CLICK_USAGE = 2
 
 app = every_command()
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and exit with its code."""
+    """Run one command and exit with its code. Ctrl-C is answered at once."""
+    watch_interrupts(_say)
     sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -42,7 +43,6 @@ def run_command(arguments: list[str]) -> int:
         _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
-        _say("interrupted; run the same command again to resume from the log")
         return INTERRUPTED
     return code if isinstance(code, int) else 0
 

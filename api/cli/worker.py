@@ -42,6 +42,7 @@ _TEXTS = {
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
+    "stopping": "stopping after the current runs; run the same command again to go on",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]

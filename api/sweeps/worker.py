@@ -219,15 +219,27 @@ def work(
         return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
-    asyncio.run(_work(house, running, is_once=terms.until_empty, follows=follows, controlling=controlling))
+    working = _work(house, running, tell, is_once=terms.until_empty, follows=follows, controlling=controlling)
+    asyncio.run(working)
 
 
 async def _work(
-    house: House, running: Running | None, *, is_once: bool, follows: bool, controlling: Controlling | None
+    house: House,
+    running: Running | None,
+    tell: Callable[[Notice], None],
+    *,
+    is_once: bool,
+    follows: bool,
+    controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
+
+    def begin_to_stop() -> None:
+        tell(Notice("stopping"))
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, begin_to_stop)
     lost: list[FlywheelError] = []
 
     def report_loss(failure: FlywheelError) -> None:

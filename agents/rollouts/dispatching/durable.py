@@ -34,7 +34,7 @@ _PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Facts = Mapping[str, object]
-Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out", "unlearned"]
+Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out", "unlearned", "stopping"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A change of one job, of `count` jobs, or of a sweep named in `facts`."""
+    """A change of one job, of `count` jobs, or of a sweep named in `facts`; `stopping` is one of the process."""
 
     kind: Kind
     ticket: JobTicket | None = None

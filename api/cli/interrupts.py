@@ -1,0 +1,50 @@
+"""Ctrl-C: it is answered at once, even where the command only stops after the step in progress."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from threading import Thread
+from typing import NoReturn
+
+INTERRUPTED = 130
+"""Exit code of an interrupted command."""
+
+SENTENCE = (
+    "interrupted; what is in progress ends first, Ctrl-C again ends it at once. "
+    "Run the same command again to resume from the log"
+)
+_CURSOR_SHOWN = b"\x1b[?25h"
+
+
+def watch_interrupts(say: Callable[[str], None]) -> None:
+    """Say SENTENCE at the first Ctrl-C, and end the process at the second, whatever the main thread is doing.
+
+    A thread reads the signals, because the main thread runs no handler while it is inside a library's own code. Ending
+    at once is safe: whoever resumes finds a log as after `kill -9`.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    Thread(target=_answer, args=(reading, say), name="interrupts", daemon=True).start()
+
+
+def _answer(reading: int, say: Callable[[str], None]) -> None:
+    is_first = True
+    while number := os.read(reading, 1):
+        if number[0] != signal.SIGINT:
+            continue
+        if not is_first:
+            _end_now()
+        is_first = False
+        say(SENTENCE)
+
+
+def _end_now() -> NoReturn:
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), _CURSOR_SHOWN)
+    os._exit(INTERRUPTED)

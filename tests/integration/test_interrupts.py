@@ -1,0 +1,64 @@
+"""Ctrl-C in a command, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from api.cli.interrupts import INTERRUPTED
+from tests.conftest import Database
+
+PROGRAM = """import hashlib, sys, time
+from api.cli import main
+class App:
+    def main(self, **_):
+        print("begun", flush=True)
+        {work}
+main.app = App()
+main.main([])
+"""
+IN_A_LIBRARY = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+"""Work that Python cannot interrupt."""
+
+ENOUGH_S = 1.0
+
+
+@contextmanager
+def begun(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has written its first line."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program, *words], text=True, **pipes) as child:  # type: ignore[call-overload]
+        try:
+            assert child.stdout is not None and child.stdout.readline()
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_first_ctrl_c_is_answered_at_once_and_the_second_ends_the_process() -> None:
+    with begun(PROGRAM.format(work=IN_A_LIBRARY)) as child:
+        assert child.stderr is not None
+        child.send_signal(signal.SIGINT)
+        since = time.monotonic()
+        assert "interrupted" in child.stderr.readline()
+        assert time.monotonic() - since < ENOUGH_S
+        child.send_signal(signal.SIGINT)
+        assert child.wait(ENOUGH_S) == INTERRUPTED
+
+
+def test_an_interrupted_command_says_so_once_and_has_an_exit_code_of_its_own(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
+    program = "from api.cli.main import main; main()"
+    with begun(program, "log", "tail", "--follow") as child:
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted")) == (INTERRUPTED, 1)
+    assert "Traceback" not in said
