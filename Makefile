@@ -85,9 +85,8 @@ bench-gate: .venv/.dev ## what the gate decides where the truth is known, and ho
 bench-data: .venv/.dev ## a GRPO dataset out of the log against a plain loop, and its memory (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.datasets $(ARGS)
 
-bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside TRL as it comes, then bench-data (ARGS=--quick for two minutes of it)
+bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside TRL as it comes (ARGS=--quick for two minutes of it)
 	@$(BIN)/python -m benchmarks.train $(ARGS)
-	@$(BIN)/python -m benchmarks.datasets $(ARGS)
 
 bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 	@$(BIN)/python -m benchmarks.train --device cuda --steps 20 --groups 16 $(ARGS)

@@ -13,6 +13,11 @@ class Unknown(FlywheelError):
     """No {what} is called {actual!r}. {way_out}"""
 
 
+class NoChampion(Unknown):
+    """There is no champion at position {upto}: none was pointed at up to there. `flywheel run` points the first one, `flywheel champion
+    point` any."""
+
+
 class NothingToSign(FlywheelError):
     """The log is empty: expected at least one event to sign; append something first."""
 

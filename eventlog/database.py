@@ -11,12 +11,14 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .errors import BadProjectName, LogUnavailable, OldServer
+from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer
 
 OLDEST_SERVER = 15
 _PREFIX = "flywheel_"
 _PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _CURSOR = "cursor of single statements"
+_GONE = ("08", "57P")
+"""SQLSTATE classes of a server that is lost, shutting down or starting."""
 
 
 def schema_name(project: str) -> str:
@@ -104,6 +106,14 @@ def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError
         "a statement", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
     )
     return cast("DBAPIError", named)
+
+
+def database_error(error: BaseException) -> LogUnavailable | DatabaseRefused:
+    """What an error of the driver or of SQLAlchemy means: the server is gone, or it answered and refused."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
+    if code is None or getattr(error, "connection_invalidated", False) or code.startswith(_GONE):
+        return LogUnavailable(actual=first_line(error))
+    return DatabaseRefused(actual=first_line(error), code=code)
 
 
 def first_line(error: BaseException) -> str:

@@ -128,7 +128,7 @@ def _draw_null(axes: Axes, drawing: Drawing) -> None:
 def _evidence(verdict: Verdict) -> str:
     alpha = f"alpha {decimal(verdict.alpha)}"
     if verdict.p_value is not None:
-        return f"p {probability(verdict.p_value)}, {alpha}"
+        return f"p {shorten_tiny(probability(verdict.p_value))}, {alpha}"
     if verdict.e_value is not None:
         return f"e {decimal(verdict.e_value)}, {alpha}"
     return "not used for the decision"

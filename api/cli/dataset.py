@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from eventlog.events import Query
+from eventlog.transfer import refuse_unwritable
 from projections.engine.views import Views
 
 from ..datasets import freeze
@@ -20,6 +21,7 @@ from ..house import House
 from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
+from .in_words import dataset_facts
 from .output import AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
@@ -207,6 +209,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
         raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(endings)}")
     if not file.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
+    refuse_unwritable(file)
 
 
 def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
@@ -221,5 +224,4 @@ def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> Datas
 
 
 def _show(state: Frozen, *, as_json: bool) -> None:
-    row: dict[str, Any] = msgspec.to_builtins(frozen_row(state))
-    emit_json(row) if as_json else print_facts(list(row.items()))
+    emit_json(frozen_row(state)) if as_json else print_facts(dataset_facts(state))

@@ -9,7 +9,7 @@ import sys
 
 from typer.exceptions import Abort, TyperException
 
-from eventlog.errors import FlywheelError, LogUnavailable
+from eventlog.errors import FlywheelError
 
 from .commands import COMMANDS, every_command
 from .interrupts import INTERRUPTED, watch_interrupts
@@ -68,11 +68,11 @@ def _sentence(error: Exception) -> str:
     from pydantic import ValidationError
     from sqlalchemy.exc import DBAPIError
 
-    from eventlog.database import first_line
+    from eventlog.database import database_error
 
     match error:
         case DBAPIError():
-            return str(LogUnavailable(actual=first_line(error)))
+            return str(database_error(error))
         case ValidationError():
             first = error.errors(include_url=False)[0]
             return f"{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"

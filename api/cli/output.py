@@ -26,9 +26,22 @@ OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _refuse_before_first(given: str | None) -> str | None:
+    if given is not None and given.isascii() and given.isdigit() and int(given) == 0:
+        raise typer.BadParameter("position 0 is before the first event of the log; expected 1 or a later one")
+    return given
+
+
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="POSITION|TIME", help="Show the state at this position or time. Default: now."),
+    typer.Option(
+        "--as-of",
+        metavar="POSITION|TIME",
+        callback=_refuse_before_first,
+        help="Show the state at this position or time. Default: now.",
+    ),
 ]
 
 

@@ -13,6 +13,7 @@ from projections.memories import LOOSE
 from ..positions import moment_of
 from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
 from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
+from .in_words import piece_facts
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 Status = Annotated[
@@ -71,7 +72,7 @@ def plain_report(report: PieceReport) -> dict[str, Any]:
 
 def print_record(found: PieceRecord, more: dict[str, str]) -> None:
     """Print a piece for people: its facts and a few `more`, then its history and its trials as tables."""
-    print_facts(list({**plain_report(found.report), **more}.items()))
+    print_facts([*piece_facts(found.report), *more.items()])
     for kind, rows in ((StatusRow, found.history), (TrialRow, found.trials)):
         say("")
         table(kind.__struct_encode_fields__, [msgspec.structs.astuple(row) for row in rows])

@@ -15,10 +15,13 @@ from eventlog.events import Event, RecoveryDecided, RunMissing, RunStarted, Step
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
 from projections.taint import erased_runs, withdrawals
+from projections.verdicts import VERDICTS
 
+from ..errors import Unknown
 from ..history.replay import replay_run
 from ..history.withdraw import taint_of_runs, withdrawable, withdrawal
 from ..history.withdraw import withdraw_runs as withdrawn
+from ..house import House
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
 from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
@@ -26,14 +29,23 @@ from .taint import show_learned
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
+STATUSES = ("started", "completed", "halted", "out_of_budget", "missing")
 MARKS = ("withdrawn", "erased", "contaminated")
 """What takes a run out of learning: each is a column of the list where any run has it."""
+
+
+def _known_status(given: str | None) -> str | None:
+    if given is not None and given not in STATUSES:
+        raise typer.BadParameter(f"{given!r} is no status of a run; expected {', '.join(STATUSES)}")
+    return given
 
 
 @app.command("list")
 def list_(
     sweep: Annotated[str | None, typer.Option(help="Only runs of this sweep or evaluation.")] = None,
-    status: Annotated[str | None, typer.Option(help="started, completed, halted, out_of_budget or missing.")] = None,
+    status: Annotated[
+        str | None, typer.Option(callback=_known_status, help=f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}.")
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that were graded and did not pass.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
     after: Annotated[str, typer.Option(help="Continue after this run.")] = "",
@@ -44,12 +56,34 @@ def list_(
     wanted = RunFilter(prefix=sweep, status=status, is_failed=failed)
     with open_project() as house:
         page, following = find_runs(house.views_at(as_of), wanted, after=after or None, limit=limit)
+        empty = "" if page else _why_empty(house, wanted, as_of, after)
     rows = [_row(found) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
-    print_rows(rows, columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
+    columns += ("missing_reason",) if any(row["missing_reason"] for row in rows) else ()
+    print_rows(rows, columns, as_json=as_json, empty=empty)
     if following is not None and not as_json:
         say(f"There are more; continue with --after {following}")
+
+
+def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str) -> str:
+    """Why a list of runs is empty. Raises Unknown if its sweep or evaluation does not exist."""
+    views = house.views_at(as_of)
+    if not find_runs(views, RunFilter(), after=None, limit=1)[0]:
+        return f"no runs up to position {views.upto}; `flywheel run` makes some"
+    if wanted.prefix is not None and not find_runs(views, RunFilter(prefix=wanted.prefix), after=None, limit=1)[0]:
+        is_planned = next(house.store.read(stream=f"sweep/{wanted.prefix}"), None) is not None
+        if not is_planned and views.get(VERDICTS, wanted.prefix) is None:
+            way_out = "`flywheel rollout status` and `flywheel gate list` name them."
+            raise Unknown(what="sweep or evaluation", actual=wanted.prefix, way_out=way_out)
+        return f"no run of {wanted.prefix} has started yet"
+    asked = {
+        f"of {wanted.prefix}": wanted.prefix,
+        f"with the status {wanted.status}": wanted.status,
+        "graded as failed": wanted.is_failed,
+        f"after {after}": after,
+    }
+    return f"no run {' '.join(words for words, given in asked.items() if given)}"
 
 
 def _row(found: GradedRun) -> dict[str, Any]:

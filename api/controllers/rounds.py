@@ -9,6 +9,7 @@ from eventlog.events import SweepPlanned
 from projections.candidacy import Candidacy
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
+from projections.evidence import Seeds
 from projections.failures import FAILURES, clusters
 from projections.memories import candidacies
 from projections.pieces import PieceState
@@ -86,7 +87,15 @@ def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterat
         if key not in before:
             yield f"proposed {key}: {_does(state)} (learned from {state.proposed_by or 'no run'})"
         elif state.status != before[key]:
-            yield f"{state.status} {key}: {state.wins} of {state.wins + state.losses} trial runs won"
+            yield f"{state.status} {key}: {_record(state)}"
+
+
+def _record(state: Candidacy) -> str:
+    """The trial runs of a piece so far. A sweep's last trials may come after the one that decided."""
+    won = f"{state.wins} of {state.wins + state.losses} trial runs won so far"
+    if state.status == "promoted" and isinstance(state.rule, Seeds):
+        return f"{state.rule.wins_to_promote} wins in a row; {won}"
+    return won
 
 
 def _does(state: Candidacy) -> str:

@@ -123,7 +123,7 @@ def _unprocessable(errors: Sequence[Any]) -> Unprocessable:
     found = faults(errors)
     where, message = found[0]["where"] or "the body", found[0]["message"]
     return Unprocessable(
-        where=where, actual=f"refused ({message})", expected="the shape that /docs shows for it", errors=found
+        where=where, actual=f"refused ({message})", expected="the shape that /openapi.json shows for it", errors=found
     )
 
 

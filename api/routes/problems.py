@@ -167,7 +167,7 @@ def _install_foreign(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        message = f"{request.method} {request.url.path}: {error.detail}. What is offered is listed at /docs."
+        message = f"{request.method} {request.url.path}: {error.detail}. What is offered is listed at /openapi.json."
         answer = problem(error.status_code, "HttpError", message, {"path": request.url.path, "method": request.method})
         answer.headers.update(error.headers or {})
         return answer

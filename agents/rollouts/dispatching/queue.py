@@ -20,8 +20,7 @@ from sqlalchemy import Engine, text
 
 from eventlog.appending import by_call
 from eventlog.codec import encode_append
-from eventlog.database import first_line, project_schema
-from eventlog.errors import LogUnavailable
+from eventlog.database import database_error, project_schema
 from eventlog.events import SweepPlanned
 from eventlog.store import Append, Committed, Outcome
 
@@ -193,13 +192,13 @@ class RolloutQueue:
 
     @contextmanager
     def _lock(self) -> Iterator[psycopg.Connection[Any]]:
-        """Transaction that excludes all other writers of jobs. Raises LogUnavailable."""
+        """Transaction that excludes all other writers of jobs. Raises LogUnavailable, DatabaseRefused."""
         with self.engine.begin() as connection:
             connection.execute(_LOCK)
             try:
                 yield cast("psycopg.Connection[Any]", connection.connection.driver_connection)
             except (psycopg.Error, ConnectorException) as error:
-                raise LogUnavailable(actual=first_line(error.__cause__ or error)) from error
+                raise database_error(error.__cause__ or error) from error
 
     def _put(self, connection: psycopg.Connection[Any], wanted: Sequence[JobTicket]) -> None:
         if wanted:
