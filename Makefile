@@ -8,7 +8,7 @@ export OMP_NUM_THREADS ?= 1
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos bench-first bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -65,6 +65,9 @@ lock: ## pin the libraries again (needs uv)
 
 chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
+
+bench-first: .venv/.dev ## how long somebody waits for the first answer of a command and over REST (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.first $(ARGS)
 
 bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
 	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
-from eventlog.events.event import EXACT
+from eventlog.chain import EXACT
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs

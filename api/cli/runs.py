@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from difflib import unified_diff
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from agents.rollouts.replay import Replayed
-from eventlog.events import Event, RecoveryDecided, RunMissing, RunStarted, StepTaken
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
 from projections.taint import erased_runs, withdrawals
 from projections.verdicts import VERDICTS
 
 from ..errors import Unknown
-from ..history.replay import replay_run
-from ..history.withdraw import taint_of_runs, withdrawable, withdrawal
-from ..history.withdraw import withdraw_runs as withdrawn
-from ..house import House
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
 from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
+
+if TYPE_CHECKING:
+    from agents.rollouts.replay import Replayed
+    from eventlog.events import Event
+
+    from ..house import House
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
@@ -108,6 +106,8 @@ def show(
     run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
+    from eventlog.events import RunMissing, StepTaken
+
     with open_project() as house:
         views = house.views_at(as_of)
         found = show_run(house.store, views, run)
@@ -136,6 +136,8 @@ def show(
 
 def _print_learned(events: Sequence[Event]) -> None:
     """Print the conflicts within the run's plan and the decisions of recovery, where there are any."""
+    from eventlog.events import RecoveryDecided, RunStarted
+
     conflicts = [each for event in events if isinstance(event, RunStarted) for each in event.conflicts]
     if conflicts:
         say("")
@@ -166,6 +168,8 @@ def withdraw(
     Rewrites, groups and later datasets continue as if the runs had never been played. Champions, verdicts and costs
     keep their facts. This cannot be undone.
     """
+    from ..history.withdraw import taint_of_runs, withdraw_runs, withdrawable, withdrawal
+
     with open_project() as house:
         views = house.views()
         chosen = withdrawable(views, runs)
@@ -176,7 +180,7 @@ def withdraw(
         since = None
         if not dry_run:
             confirm(f"Withdraw {count_noun(len(chosen), 'run')}?", yes=yes)
-            since = withdrawn(house.store, chosen, reason, ACTOR)
+            since = withdraw_runs(house.store, chosen, reason, ACTOR)
     if as_json:
         emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": found})
     elif since is None:
@@ -191,6 +195,10 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
 
     The exit code is 0 if it is identical, 1 if it differs or if bytes that it needs were erased.
     """
+    import dataclasses
+
+    from ..history.replay import replay_run
+
     with open_project() as house:
         found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:
@@ -202,6 +210,8 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
 
 
 def _print_replay(found: Replayed) -> None:
+    from difflib import unified_diff
+
     if found.outcome == "erased":
         say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
         return

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import asdict
 
-from eventlog.events import Spec
 from eventlog.store import EventStore
 from projections.contamination import contaminated_runs, is_contaminated
 from projections.engine.views import Views
@@ -19,6 +19,9 @@ from ..errors import Unknown
 from .events import LoggedEvent, logged_event
 from .facts import find_state
 from .paging import page_after
+
+if TYPE_CHECKING:
+    from eventlog.events import Spec
 
 WAY_OUT = "List them with `flywheel runs list` or GET /v1/runs."
 

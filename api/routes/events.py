@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field, ValidationError
 
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
-from eventlog.events.event import EXACT, Count
+from eventlog.chain import EXACT
+from eventlog.events.event import Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
 
 from ..house import House

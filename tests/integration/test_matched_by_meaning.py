@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from agents.envs.clients.client import EnvClient
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther
@@ -49,7 +50,7 @@ def client(marketplace: EnvClient) -> EnvClient:
 
 
 def embedding(house: House, folder: Path) -> House:
-    return replace(house, settings=house.settings.model_copy(update={"embeddings": folder}))
+    return replace(house, settings=structs.replace(house.settings, embeddings=folder))
 
 
 def record(house: House) -> None:
