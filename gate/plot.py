@@ -13,7 +13,7 @@ from eventlog.events import ArmSummary, Verdict
 
 from .drawing import Dots, Drawing
 from .errors import PlotsMissing
-from .figures import count_noun, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability, shorten_tiny
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

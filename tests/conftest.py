@@ -279,9 +279,7 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
-    settings = Settings(
-        database_url=Secret(database.app_url), owner_url=Secret(database.owner_url), keys=database.keys
-    )
+    settings = Settings(database_url=Secret(database.app_url), owner_url=Secret(database.owner_url), keys=database.keys)
     store = PostgresStore(engine, archive=settings.archive_folder)
     return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))
 

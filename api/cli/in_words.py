@@ -84,7 +84,9 @@ def dataset_facts(state: Frozen) -> Facts:
 
 def _in_words(record: Mapping[str, Any]) -> str:
     return ", ".join(
-        f"{name.replace('_', ' ')} {_value_in_words(name, value)}" for name, value in record.items() if value is not None
+        f"{name.replace('_', ' ')} {_value_in_words(name, value)}"
+        for name, value in record.items()
+        if value is not None
     )
 
 

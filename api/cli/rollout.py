@@ -90,14 +90,13 @@ def sweep(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
-        if not plan_only:
-            ready = call_first(ready, needs_logprobs=for_grpo)
+        playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             taken = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
-            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
-        _finish(ready, planned, course, limits, plan_only=plan_only, as_json=as_json)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(playing, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
 @app.command("biased")
@@ -144,8 +143,7 @@ def biased_(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
-        if not plan_only:
-            ready = call_first(ready, needs_logprobs=for_grpo)
+        playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             _refuse_unknown(of, ready.before)
             drawn = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
@@ -155,8 +153,8 @@ def biased_(
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
                 return
-            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
-        _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(playing, planned, course, None, plan_only=plan_only, as_json=as_json)
 
 
 @app.command()

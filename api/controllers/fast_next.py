@@ -77,13 +77,27 @@ def decide(
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
         return Next("stop", f"every run of {last.sweep} without a piece on trial passed: nothing to improve")
-    if rounds >= course.max_rounds:
-        return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
-    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
-        return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
+    why = _why_fruitless(course, rounds, last, challenger, on_trial)
+    if why is not None:
+        return Next("stop", f"{why}{_aside(views)}")
     if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def _why_fruitless(
+    course: Course,
+    rounds: int,
+    last: SweepPlanned | None,
+    challenger: Artifact,
+    on_trial: Collection[str],
+) -> str | None:
+    """Why another round would not help; None if it may."""
+    if rounds >= course.max_rounds:
+        return f"{rounds} rounds brought nothing that the gate has not judged"
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
+        return f"nothing helps: runs of {last.sweep} failed, and nothing is on trial"
+    return None
 
 
 def last_round(rounds: Sequence[SweepPlanned], tasks: Iterable[Template]) -> SweepPlanned | None:

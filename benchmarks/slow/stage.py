@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
 from agents.executors.executor import Executor

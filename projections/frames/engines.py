@@ -12,6 +12,8 @@ from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from eventlog.verification import ignore_interrupts
+
 from ..errors import EngineUnusable
 
 _PATIENCE_S = 5.0

@@ -35,7 +35,8 @@ def begun(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", program, *words], text=True, **pipes) as child:  # type: ignore[call-overload]
         try:
-            assert child.stdout is not None and child.stdout.readline()
+            assert child.stdout is not None
+            assert child.stdout.readline()
             yield child
         finally:
             child.kill()

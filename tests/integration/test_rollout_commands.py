@@ -24,7 +24,7 @@ from api.cli.main import USAGE, run_command
 from api.controllers.fast import Controller
 from api.controllers.variance_seek import Limits, seek
 from api.course import Course
-from api.errors import NothingGraded, NotExtended
+from api.errors import NotExtended, NothingGraded
 from api.house import House
 from api.sweeps.plan import extend, sweeps_of
 from eventlog.events import Rules

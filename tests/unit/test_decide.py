@@ -449,7 +449,8 @@ def test_it_stops_when_every_untreated_run_passed() -> None:
     sweep = plan(store, "s1", 3, candidate="rw-a")
     play(store, sweep.specs, True, True, False)
     found = decided(store, sweep)
-    assert found.what == "stop" and "nothing to improve" in found.why
+    assert found.what == "stop"
+    assert "nothing to improve" in found.why
 
 
 def test_a_clean_sweep_of_somebody_else_says_nothing_of_what_there_is_to_improve() -> None:
