@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
-from threading import Thread
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread, current_thread, main_thread
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -31,6 +32,19 @@ def watch_interrupts(say: Callable[[str], None]) -> None:
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     Thread(target=_answer, args=(reading, say), name="interrupts", daemon=True).start()
+
+
+@contextmanager
+def leave_to_server() -> Iterator[None]:
+    """Run a server that handles SIGINT itself. When it has shut down it raises the signal again, which is ignored."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _answer(reading: int, say: Callable[[str], None]) -> None:
