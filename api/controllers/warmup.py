@@ -113,9 +113,10 @@ class Warming:
         """Say if too few demonstrations passed to teach a model anything."""
         passed = require(success_of(self.house.views(), shown))
         if not self.warming.is_warm(passed):
-            told = f"{_share(passed)} of {count_noun(len(shown.specs), 'demonstration')} passed"
+            count = round(passed * len(shown.specs) / _MICRO)
+            told = f"{count} of {count_noun(len(shown.specs), 'demonstration')} passed, less than {self.warming.low} of them"
             way_out = "a model trained on them will hardly do better. Run the fast loop first to improve the plans"
-            self.reporter.say(f"{told}, less than {self.warming.low}: {way_out}{aside and f'. {aside}'}")
+            self.reporter.say(f"{told}: {way_out}{aside and f'. {aside}'}")
 
     def _freeze(self, shown: SweepPlanned) -> None:
         start = first_base(self.house, shown, self.warming.shape)
