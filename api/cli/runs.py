@@ -58,7 +58,7 @@ def list_(
     rows = [_row(found) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
-    columns += ("missing_reason",) if any(row["missing_reason"] for row in rows) else ()
+    columns += ("missing_reason",) if any(row.get("missing_reason") for row in rows) else ()
     print_rows(rows, columns, as_json=as_json, empty=empty)
     if following is not None and not as_json:
         say(f"There are more; continue with --after {following}")
