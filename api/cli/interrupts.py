@@ -7,7 +7,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread, current_thread, main_thread
+from functools import partial
+from threading import Event, Thread, current_thread, main_thread
 from typing import NoReturn
 
 INTERRUPTED = 130
@@ -17,21 +18,29 @@ SENTENCE = (
     "interrupted; what is in progress ends first, Ctrl-C again ends it at once. "
     "Run the same command again to resume from the log"
 )
+_PATIENCE_S = 1.0
 _CURSOR_SHOWN = b"\x1b[?25h"
 
 
-def watch_interrupts(say: Callable[[str], None]) -> None:
+def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     """Say SENTENCE at the first Ctrl-C, and end the process at the second, whatever the main thread is doing.
 
+    The returned function waits until the sentence was said, a second at most. Call it before an interrupted process ends.
     A thread reads the signals, because the main thread runs no handler while it is inside a library's own code. Ending
     at once is safe: whoever resumes finds a log as after `kill -9`.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return
+        return _nothing
+    said = Event()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    Thread(target=_answer, args=(reading, say), name="interrupts", daemon=True).start()
+    Thread(target=_answer, args=(reading, say, said), name="interrupts", daemon=True).start()
+    return partial(said.wait, _PATIENCE_S)
+
+
+def _nothing() -> None:
+    """Wait for nothing: no sentence will be said."""
 
 
 @contextmanager
@@ -47,7 +56,7 @@ def leave_to_server() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _answer(reading: int, say: Callable[[str], None]) -> None:
+def _answer(reading: int, say: Callable[[str], None], said: Event) -> None:
     is_first = True
     while number := os.read(reading, 1):
         if number[0] != signal.SIGINT:
@@ -56,6 +65,7 @@ def _answer(reading: int, say: Callable[[str], None]) -> None:
             _end_now()
         is_first = False
         say(SENTENCE)
+        said.set()
 
 
 def _end_now() -> NoReturn:

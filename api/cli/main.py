@@ -23,8 +23,11 @@ app = every_command()
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its code. Ctrl-C is answered at once."""
-    watch_interrupts(_say)
-    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+    await_sentence = watch_interrupts(_say)
+    code = run_command(sys.argv[1:] if arguments is None else arguments)
+    if code == INTERRUPTED:
+        await_sentence()
+    sys.exit(code)
 
 
 def run_command(arguments: list[str]) -> int:
