@@ -25,7 +25,8 @@ _CURSOR_SHOWN = b"\x1b[?25h"
 def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     """Say SENTENCE at the first Ctrl-C, and end the process at the second, whatever the main thread is doing.
 
-    The returned function waits until the sentence was said, a second at most. Call it before an interrupted process ends.
+    The returned function waits until the sentence was said, a second at most: call it before an interrupted process
+    ends.
     A thread reads the signals, because the main thread runs no handler while it is inside a library's own code. Ending
     at once is safe: whoever resumes finds a log as after `kill -9`.
     """
