@@ -25,7 +25,11 @@ PAGE = ROOT / "docs" / "benchmarks" / "first.md"
 LOG = ROOT / "tests" / "golden" / "log.ndjson.gz"
 PROJECT = "first"
 COMMAND = (sys.executable, "-c", "from api.cli.main import main; main()")
-LIBRARIES = (sys.executable, "-c", "import sqlalchemy.dialects.postgresql.psycopg, psycopg, typer, rich.table, msgspec")
+LIBRARIES = (
+    sys.executable,
+    "-c",
+    "import sqlalchemy.dialects.postgresql.psycopg, psycopg, pydantic, typer, rich.table, msgspec",
+)
 """What every command with a database imports."""
 
 ANSWERS = {"champion show": ("champion", "show"), "runs list": ("runs", "list")}

@@ -93,7 +93,7 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
 
 def decode(row: Stored) -> Recorded:
     """The recorded event of a stored row. Raises CorruptRow if the payload does not fit its type and version."""
-    from pydantic import ValidationError  # noqa: PLC0415 loaded with the event's class; readers of folds need neither
+    from pydantic import ValidationError  # noqa: PLC0415 readers of folds decode no events
 
     try:
         event = decode_event(row.type, row.schema_version, row.payload)

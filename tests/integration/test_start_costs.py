@@ -23,15 +23,15 @@ HEAVY = {
     *("fastapi", "starlette", "uvicorn", "procrastinate", "alembic", "prometheus_client", "eventlog.events.union"),
 }
 OF_HELP = {*HEAVY, "sqlalchemy", "psycopg", "pydantic", "msgspec", "rich"}
-OF_A_READ = {*HEAVY, "pydantic", "httpx2"}
-"""What no command needs that reads folds: events and their models, sites and models of agents."""
+OF_A_READ = {*HEAVY, "httpx2", "pydantic_settings", "eventlog.events.event"}
+"""What no command needs that reads folds: the models of events, and what talks to sites and models."""
 
 PROGRAM = """import json, sys
 from api.cli.main import run_command
 code = run_command(sys.argv[1:])
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """
-FLOOR = "import asyncio, sqlalchemy.dialects.postgresql.psycopg, psycopg, typer, rich.table, msgspec"
+FLOOR = "import asyncio, sqlalchemy.dialects.postgresql.psycopg, psycopg, pydantic.main, typer, rich.table, msgspec"
 """The libraries that every command with a database needs, whatever else is done."""
 
 
