@@ -5,150 +5,110 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Literal
 
-import msgspec
-from msgspec import Meta, Struct
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from .errors import BadSetting
 
-_PREFIX: Final = "FLYWHEEL_"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
 
 
-class Secret:
-    """A text that is not shown by accident."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def get_secret_value(self) -> str:
-        """The text itself."""
-        return self._text
-
-    def __repr__(self) -> str:
-        return "Secret('…')"
-
-
-class Settings(Struct, frozen=True, kw_only=True):
+class Settings(BaseSettings):
     """Settings of a process. Each field is an environment variable with the prefix FLYWHEEL_."""
 
-    home: Path = Path(".flywheel")
-    """Where the embedded PostgreSQL and local files live."""
+    model_config = SettingsConfigDict(env_prefix="FLYWHEEL_", frozen=True, extra="ignore")
 
-    archive: Path | None = None
-    """Where archived positions are kept, one folder a project; unset: `archive` in the home."""
+    home: Path = Field(default=Path(".flywheel"), description="where the embedded PostgreSQL and local files live")
+    archive: Path | None = Field(
+        default=None,
+        description="where archived positions are kept, one folder a project; unset: `archive` in the home",
+    )
+    database_url: SecretStr | None = Field(default=None, description="PostgreSQL 15 or newer; unset: the embedded one")
+    owner_url: SecretStr | None = Field(
+        default=None, description="the same database as the schema's owner, for migrations; unset: database_url"
+    )
+    keys: Path | None = Field(
+        default=None, description="where keys are kept, one folder a project; unset: `keys` in the home"
+    )
+    blobs: str | None = Field(
+        default=None, description="where blobs are kept: s3://, gs:// or file://; unset: in the database"
+    )
+    models: Path | None = Field(
+        default=None, description="where weights are unpacked, a folder for each digest; unset: `models` in the home"
+    )
+    embeddings: Path | None = Field(
+        default=None,
+        description="the folder of a static embedding model by which memory is matched beside its words; unset: none",
+    )
+    project: str = Field(default="default", description="which log: one PostgreSQL schema each")
+    host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
+    port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
 
-    database_url: Secret | None = None
-    """PostgreSQL 15 or newer; unset: the embedded one."""
+    append_queue: int = Field(
+        default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
+    )
 
-    owner_url: Secret | None = None
-    """The same database as the schema's owner, for migrations; unset: database_url."""
+    env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
+    chromium: Path | None = Field(
+        default=None, description="the Chromium of the browser executor; unset: the first on the PATH"
+    )
 
-    keys: Path | None = None
-    """Where keys are kept, one folder a project; unset: `keys` in the home."""
+    daytona_key: SecretStr | None = Field(default=None, description="the key of the owner of Daytona sandboxes")
+    daytona_url: str | None = Field(default=None, description="the address of Daytona's API; unset: its own")
+    daytona_target: str | None = Field(default=None, description="the region of Daytona sandboxes; unset: its own")
 
-    blobs: str | None = None
-    """Where blobs are kept: s3://, gs:// or file://; unset: in the database."""
+    judge_api: Literal["openai", "anthropic"] = Field(default="openai", description="what the judge's endpoint speaks")
+    judge_url: str | None = Field(default=None, description="the judge's base address; unset: that provider's own")
+    judge_model: str | None = Field(
+        default=None,
+        description="the model that judges runs and, where a site has no record, checks steps; unset: none",
+    )
+    judge_key: SecretStr | None = Field(default=None, description="the key of the judge's endpoint")
 
-    models: Path | None = None
-    """Where weights are unpacked, a folder for each digest; unset: `models` in the home."""
+    recovery_model: str | None = Field(
+        default=None,
+        description="the model that recovery asks where it finds no cure itself; transformers:FOLDER draws from a base "
+        "model in the process; unset: none",
+    )
+    recovery_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
+    recovery_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
+    recovery_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
 
-    embeddings: Path | None = None
-    """The folder of a static embedding model by which memory is matched beside its words; unset: none."""
+    model: str | None = Field(
+        default=None,
+        description="the model that acts as a policy and decomposes plans; transformers:FOLDER draws from a base model "
+        "in the process; unset: none",
+    )
+    model_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
+    model_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
+    model_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
+    model_logprobs: bool = Field(default=True, description="whether its endpoint gives logprobs")
+    model_token_ids: bool = Field(default=False, description="whether its endpoint gives token ids, as vLLM does")
 
-    project: str = "default"
-    """Which log: one PostgreSQL schema each."""
+    model_tokenizer: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tokenizer.json that its endpoint serves"
+    )
+    model_chat_template: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the chat template that its endpoint serves"
+    )
+    model_processed_logprobs: bool = Field(
+        default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
+    )
 
-    host: str = "127.0.0.1"
-    """The address `flywheel serve` listens on."""
+    model_threads: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="threads that compute where the model is transformers:FOLDER, a base model in the process",
+    )
 
-    port: Annotated[int, Meta(ge=0, le=65535)] = 8700
-    """The port `flywheel serve` listens on."""
+    policy_wording: Literal["full", "brief"] = Field(
+        default="full", description="how much a policy and a demonstration are told; brief is for small models"
+    )
 
-    append_queue: Annotated[int, Meta(ge=1, le=100_000)] = 256
-    """Appends over REST that may be in flight; the next is answered 429."""
-
-    env_admin_token: Secret | None = None
-    """The admin token of a site that already runs."""
-
-    chromium: Path | None = None
-    """The Chromium of the browser executor; unset: the first on the PATH."""
-
-    daytona_key: Secret | None = None
-    """The key of the owner of Daytona sandboxes."""
-
-    daytona_url: str | None = None
-    """The address of Daytona's API; unset: its own."""
-
-    daytona_target: str | None = None
-    """The region of Daytona sandboxes; unset: its own."""
-
-    judge_api: Literal["openai", "anthropic"] = "openai"
-    """What the judge's endpoint speaks."""
-
-    judge_url: str | None = None
-    """The judge's base address; unset: that provider's own."""
-
-    judge_model: str | None = None
-    """The model that judges runs and, where a site has no record, checks steps; unset: none."""
-
-    judge_key: Secret | None = None
-    """The key of the judge's endpoint."""
-
-    recovery_model: str | None = None
-    """The model that recovery asks where it finds no cure itself; transformers:FOLDER draws from a base model in the
-    process; unset: none.
-    """
-
-    recovery_api: Literal["openai", "anthropic"] = "openai"
-    """What its endpoint speaks."""
-
-    recovery_url: str | None = None
-    """Its base address; unset: that provider's own."""
-
-    recovery_key: Secret | None = None
-    """The key of its endpoint."""
-
-    model: str | None = None
-    """The model that acts as a policy and decomposes plans; transformers:FOLDER draws from a base model in the
-    process; unset: none.
-    """
-
-    model_api: Literal["openai", "anthropic"] = "openai"
-    """What its endpoint speaks."""
-
-    model_url: str | None = None
-    """Its base address; unset: that provider's own."""
-
-    model_key: Secret | None = None
-    """The key of its endpoint."""
-
-    model_logprobs: bool = True
-    """Whether its endpoint gives logprobs."""
-
-    model_token_ids: bool = False
-    """Whether its endpoint gives token ids, as vLLM does."""
-
-    model_tokenizer: Annotated[str | None, Meta(pattern=r"^[0-9a-f]{64}$")] = None
-    """SHA-256 of the tokenizer.json that its endpoint serves."""
-
-    model_chat_template: Annotated[str | None, Meta(pattern=r"^[0-9a-f]{64}$")] = None
-    """SHA-256 of the chat template that its endpoint serves."""
-
-    model_processed_logprobs: bool = False
-    """Whether its logprobs are of the distribution it draws from, as vLLM's processed are."""
-
-    model_threads: Annotated[int, Meta(ge=1, le=256)] = 1
-    """Threads that compute where the model is transformers:FOLDER, a base model in the process."""
-
-    policy_wording: Literal["full", "brief"] = "full"
-    """How much a policy and a demonstration are told; brief is for small models."""
-
-    token: Secret | None = None
-    """A token of the REST API that `flywheel doctor` checks."""
+    token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property
     def archive_folder(self) -> Path:
@@ -181,27 +141,12 @@ class Settings(Struct, frozen=True, kw_only=True):
 
 def read_settings() -> Settings:
     """The settings of this process. Raises BadSetting."""
-    return Settings(**{field.name: value for field in msgspec.structs.fields(Settings) for value in _given(field)})
-
-
-def _given(field: msgspec.structs.FieldInfo) -> list[Any]:
-    """The value of a field in the environment; empty if its variable is not set."""
-    name = f"{_PREFIX}{field.name.upper()}"
-    text = os.environ.get(name)
-    if text is None:
-        return []
     try:
-        return [msgspec.convert(text, type=field.type, strict=False, dec_hook=_made_of)]
-    except msgspec.ValidationError as error:
-        raise BadSetting(name=name, actual=text, expected=_in_words(str(error))) from error
-
-
-def _made_of(kind: type, text: str) -> object:
-    return kind(text)
-
-
-def _in_words(fault: str) -> str:
-    return fault.replace("`int`", "a whole number").replace("`bool`", "true or false").partition(", got")[0]
+        return Settings()
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = "FLYWHEEL_" + "_".join(str(part) for part in first["loc"]).upper()
+        raise BadSetting(name=name, actual=first["input"], expected=first["msg"]) from error
 
 
 def keep_ray_quiet() -> None:

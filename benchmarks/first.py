@@ -28,7 +28,7 @@ COMMAND = (sys.executable, "-c", "from api.cli.main import main; main()")
 LIBRARIES = (
     sys.executable,
     "-c",
-    "import sqlalchemy.dialects.postgresql.psycopg, psycopg, pydantic, typer, rich.table, msgspec",
+    "import sqlalchemy.dialects.postgresql.psycopg, psycopg, pydantic_settings, typer, rich.table, msgspec",
 )
 """What every command with a database imports."""
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+from pydantic import ValidationError
+
 from . import events
 from .chain import canonical
 from .errors import CorruptRow, NewerSchemaVersion, UnknownEventType, UpcasterMissing, UpcastFailed
@@ -93,8 +95,6 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
 
 def decode(row: Stored) -> Recorded:
     """The recorded event of a stored row. Raises CorruptRow if the payload does not fit its type and version."""
-    from pydantic import ValidationError  # noqa: PLC0415 readers of folds decode no events
-
     try:
         event = decode_event(row.type, row.schema_version, row.payload)
     except ValidationError as error:

@@ -19,12 +19,13 @@ from tempfile import TemporaryDirectory
 
 import hypothesis
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from api import embedded
 from api.embedded.record import ADMIN, read_passwords, read_setup, url
 from api.house import House, blobs_of
-from api.settings import Secret, Settings, read_settings
+from api.settings import Settings, read_settings
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
 from eventlog.transfer import import_log
@@ -279,7 +280,9 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
-    settings = Settings(database_url=Secret(database.app_url), owner_url=Secret(database.owner_url), keys=database.keys)
+    settings = Settings(
+        database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url), keys=database.keys
+    )
     store = PostgresStore(engine, archive=settings.archive_folder)
     return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from msgspec import structs
-
 from api.datasets import freeze
 from api.house import House
 from api.queries.datasets import find_dataset
@@ -60,7 +58,7 @@ def frozen(house: House, query: Query) -> DatasetState:
 
 def with_models(house: House, folder: Path) -> House:
     """The same house with a folder for weights."""
-    return replace(house, settings=structs.replace(house.settings, models=folder, home=folder))
+    return replace(house, settings=house.settings.model_copy(update={"models": folder, "home": folder}))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from msgspec import structs
 from pydantic import TypeAdapter, ValidationError
 
 from agents.executors.executor import Executor
@@ -107,7 +106,7 @@ def go_slowly(
         wording = "brief" if is_told_briefly(house, found.digest) else house.settings.policy_wording
         return executor_of(
             Way.POLICY,
-            structs.replace(house.settings, policy_wording=wording),
+            house.settings.model_copy(update={"policy_wording": wording}),
             model=f"transformers:{found.path.resolve()}",
             tabs=placed.tabs,
             folder_of=folders_of(house),

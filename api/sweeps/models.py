@@ -17,7 +17,7 @@ from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 
 from ..errors import NoJudge, NoModel
-from ..settings import Secret, Settings
+from ..settings import Settings
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def open_model(
     api: Literal["openai", "anthropic"],
     name: str,
     url: str | None,
-    key: Secret | None,
+    key: SecretStr | None,
     *,
     offers_logprobs: bool = True,
     offers_token_ids: bool = False,
@@ -34,12 +34,11 @@ def open_model(
 ) -> Iterator[Model]:
     """Open a model at an endpoint. Raises NoModel, BadEndpoint."""
     model: OpenAI | Anthropic
-    secret = None if key is None else SecretStr(key.get_secret_value())
     if api == "openai":
         model = OpenAI(
             OpenAISettings(
                 model=name,
-                api_key=secret,
+                api_key=key,
                 base_url=url or openai.BASE_URL,
                 offers_logprobs=offers_logprobs,
                 offers_token_ids=offers_token_ids,
@@ -49,10 +48,10 @@ def open_model(
             ),
             patience,
         )
-    elif secret is None:
+    elif key is None:
         raise NoModel(actual="there is no key", expected="a key, which Anthropic's API requires")
     else:
-        model = Anthropic(AnthropicSettings(model=name, api_key=secret, base_url=url or anthropic.BASE_URL), patience)
+        model = Anthropic(AnthropicSettings(model=name, api_key=key, base_url=url or anthropic.BASE_URL), patience)
     try:
         yield model
     finally:

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site, local_site
 from agents.executors.executor import Executor
@@ -16,7 +18,7 @@ from api.course import Course
 from api.environments.admission import first_admission, see_admission
 from api.environments.connect import Placed
 from api.house import House, open_house
-from api.settings import Secret, Settings
+from api.settings import Settings
 from api.sweeps.plan import first_facts, plan, play_sweep
 from benchmarks.log.server import Server
 from eventlog.events import Template
@@ -106,7 +108,7 @@ def log_of(server: Server, project: str, folder: Path) -> Iterator[House]:
     """Open a new project on the server, with the events that a first sweep needs."""
     server.project(project)
     settings = Settings(
-        home=folder, project=project, database_url=Secret(server.app_url), owner_url=Secret(server.owner_url)
+        home=folder, project=project, database_url=SecretStr(server.app_url), owner_url=SecretStr(server.owner_url)
     )
     house = open_house(settings)
     try:

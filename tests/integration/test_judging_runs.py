@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from pydantic import SecretStr
 from starlette.responses import JSONResponse, Response
 
 from agents.envs.clients.client import EnvClient
@@ -27,7 +28,7 @@ from api.errors import NoJudge, Unknown
 from api.history.grade import JudgeResult, grade_runs
 from api.history.regrade import ended_runs_of as ended_runs
 from api.house import House
-from api.settings import Secret, Settings
+from api.settings import Settings
 from api.sweeps.jobs import play_jobs
 from api.sweeps.models import judge_from
 from eventlog.events import AnyEvent, JudgeOpined
@@ -241,7 +242,7 @@ def test_the_judge_of_the_settings() -> None:
         judge_from(Settings(judge_api="anthropic", judge_model="m")),
     ):
         pass
-    with judge_from(Settings(judge_api="anthropic", judge_model="m", judge_key=Secret("k"))) as model:
+    with judge_from(Settings(judge_api="anthropic", judge_model="m", judge_key=SecretStr("k"))) as model:
         assert model.name == "anthropic:m"
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from agents.envs.clients.client import EnvClient
 from agents.learning.errors import EmbeddingsMissing, EmbeddingsOther
@@ -50,7 +49,7 @@ def client(marketplace: EnvClient) -> EnvClient:
 
 
 def embedding(house: House, folder: Path) -> House:
-    return replace(house, settings=structs.replace(house.settings, embeddings=folder))
+    return replace(house, settings=house.settings.model_copy(update={"embeddings": folder}))
 
 
 def record(house: House) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
 from agents.envs.clients.client import EnvClient
@@ -37,7 +38,7 @@ from api.course import Course
 from api.datasets import freeze
 from api.errors import NoModel
 from api.house import House
-from api.settings import Secret, Settings
+from api.settings import Settings
 from api.sweeps.executors import Way, executor_of
 from api.sweeps.jobs import play_jobs
 from eventlog.blobs import MemoryBlobs
@@ -336,7 +337,7 @@ def test_a_house_plays_a_policy_by_its_name_and_memory_has_no_part_in_it(
     empty_house: House, client: EnvClient, host: ModelServer
 ) -> None:
     empty_house.store.append([Append("prices", (DEFAULT_PRICES,), "test")])
-    settings = Settings(model="m1", model_url=host.url, model_token_ids=True, model_key=Secret("k"))
+    settings = Settings(model="m1", model_url=host.url, model_token_ids=True, model_key=SecretStr("k"))
     follow = FollowLink(page="/", label="Advice")
     piece = Piece(rewrite_id(anchor_of(PHONE.plan_steps[0]), follow), anchor_of(PHONE.plan_steps[0]), follow, 9, 0)
     todo = [replace(job, pieces=(piece,)) for job in jobs([CANONICAL_SEED, DRIFTED_SEED])]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from fastapi.testclient import TestClient
 from httpx2 import Response
-from msgspec import structs
 from sqlalchemy import text
 
 from api.app import create_app
@@ -72,7 +71,7 @@ def await_appends(house: House, number: int) -> None:
 
 
 def test_beyond_the_bound_an_append_is_refused_at_once_and_counted_and_may_come_again(empty_house: House) -> None:
-    settings = structs.replace(empty_house.settings, append_queue=2)
+    settings = empty_house.settings.model_copy(update={"append_queue": 2})
     house = replace(empty_house, settings=settings)
     client = client_of(house)
     with ThreadPoolExecutor(2) as pool, house.engine.connect() as connection:

@@ -23,8 +23,8 @@ HEAVY = {
     *("fastapi", "starlette", "uvicorn", "procrastinate", "alembic", "prometheus_client", "eventlog.events.union"),
 }
 OF_HELP = {*HEAVY, "sqlalchemy", "psycopg", "pydantic", "msgspec", "rich"}
-OF_A_READ = {*HEAVY, "httpx2", "pydantic_settings", "eventlog.events.event"}
-"""What no command needs that reads folds: the models of events, and what talks to sites and models."""
+OF_A_READ = {*HEAVY, "eventlog.events.event"}
+"""What no command needs that reads folds: what a site, a model or a server needs, and the models of events."""
 
 PROGRAM = """import json, sys
 from api.cli.main import run_command

@@ -93,7 +93,7 @@ def test_a_page_names_nothing_outside_the_repository(page: Path) -> None:
 
 def test_every_setting_is_on_its_page() -> None:
     page = (ROOT / "docs" / "settings.md").read_text()
-    assert [name for name in Settings.__struct_fields__ if f"`FLYWHEEL_{name.upper()}`" not in page] == []
+    assert [name for name in Settings.model_fields if f"`FLYWHEEL_{name.upper()}`" not in page] == []
 
 
 def test_the_vocabulary_table_holds_every_event_and_no_other() -> None:
