@@ -5,10 +5,12 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
+# Where an environment forbids compiled modules, each process that starts compiles 60,000 lines.
+unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos bench-first bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -63,8 +65,11 @@ lock: ## pin the libraries again (needs uv)
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/base.txt
 	uv pip compile -q --universal --python-version 3.11 --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt --extra train pyproject.toml | grep -vE '^(nvidia|cuda|triton)' > requirements/train.txt
 
-chaos: .venv/.dev ## kill -9 under load, cut connections, a full disk, a clock turned back (ARGS="--kills 20 --seconds 30")
+chaos: .venv/.dev ## kill -9 under load, cut connections, lost locks, an outage, a full disk, a clock (ARGS="--kills 20 --seconds 30")
 	@$(BIN)/python -m benchmarks.chaos $(ARGS)
+
+soak: .venv/.dev ## serve, two workers and a load for half an hour with faults, watched for growth (ARGS="--minutes 2")
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
 bench-first: .venv/.dev ## how long somebody waits for the first answer of a command and over REST (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.first $(ARGS)

@@ -35,6 +35,7 @@ from .routes import (
 )
 from .routes.access import caller
 from .routes.admission import Admission
+from .routes.parameters import check_parameters
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.schemas import answer_schemas
 
@@ -108,7 +109,14 @@ class _Api(FastAPI):
 def create_app(house: House) -> FastAPI:
     """Create the application. Endpoints are synchronous, as the store is, and run on threads of the server's pool."""
     app = _Api(
-        title="flywheel", version="0.1.0", description=DESCRIPTION, openapi_tags=_TAGS, openapi_url=None, docs_url=None
+        title="flywheel",
+        version="0.1.0",
+        description=DESCRIPTION,
+        openapi_tags=_TAGS,
+        openapi_url=None,
+        docs_url=None,
+        dependencies=[Depends(check_parameters)],
+        responses={422: problems.problem_of("Part of the request is invalid.")},
     )
     app.state.house = house
     app.add_middleware(Admission)
@@ -130,7 +138,6 @@ def _guard_router() -> APIRouter:
     described: dict[int | str, dict[str, Any]] = {
         401: problems.problem_of("The bearer token is missing or not accepted."),
         409: problems.problem_of("The log has not reached the requested position."),
-        422: problems.problem_of("Part of the request is invalid."),
         503: problems.problem_of("The database does not answer, or a projection is parked."),
     }
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(caller)], responses=described)

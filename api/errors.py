@@ -143,6 +143,17 @@ class AlreadyWithdrawn(FlywheelError):
     """Of these runs, {actual} already withdrawn: {runs}, since position {position}. Leave them out."""
 
 
+class ForgedEvents(FlywheelError):
+    """The log holds {count} forged events, which their actor may not have written, at position {actual} (the first is {type} by
+    {actor}): what is decided would rest on them. See them with `flywheel log inspect`; `flywheel log disown --all --reason WHY` leaves
+    them out of every projection, and deletes nothing."""
+
+
+class NotForged(FlywheelError):
+    """Nothing was disowned: {actual}; expected positions that `flywheel log inspect` lists. To learn nothing from runs of your own,
+    use `flywheel runs withdraw`."""
+
+
 class NotReplayable(FlywheelError):
     """The run {run} cannot be replayed: {actual}; expected a run of the plan executor that was played to its end.
     `flywheel runs list --status completed` names some."""

@@ -12,12 +12,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import ProgrammingError
 
 from eventlog.blobs import Inventory, PostgresBlobs
-from eventlog.database import open_engine, project_schema
+from eventlog.database import OutagePatience, open_engine, project_schema
 from eventlog.errors import ForeignSchema, ObjectStoreUnusable
 from eventlog.keys import FolderKeys
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from migrations.migrate import check_version, version_of
+from projections.access import ACCESS
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, catch_up_views
 
@@ -47,6 +48,11 @@ class House:
     def views_at(self, given: str | None) -> PostgresViews:
         """Views at a position or time that a user names, default the head. Raises BadPosition, and as `views`."""
         return self.views(read_position(self.store, given))
+
+    @cached_property
+    def gatekeeper(self) -> Projector:
+        """Projector of tokens alone: the other projections may be behind or parked, and are not waited for."""
+        return Projector(self.engine, (ACCESS,), self.store)
 
     @cached_property
     def frames(self) -> FrameViews:
@@ -124,9 +130,12 @@ def owned_blobs(settings: Settings) -> Iterator[Inventory]:
         yield blobs_of(settings, engine)
 
 
-def open_house(settings: Settings) -> House:
-    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema, ObjectStoreUnusable."""
-    engine = open_engine(application_url(settings), settings.project)
+def open_house(settings: Settings, patience: OutagePatience | None = None) -> House:
+    """Connect and check. Raises LogUnavailable, OldServer, BadProjectName, ForeignSchema, ObjectStoreUnusable.
+
+    With `patience`, later outages of the database are waited for.
+    """
+    engine = open_engine(application_url(settings), settings.project, patience=patience)
     try:
         check_schema(engine)
         blobs = blobs_of(settings, engine)

@@ -29,6 +29,17 @@ def read_position(store: PostgresStore, given: str | None) -> Position | None:
     if given.isascii() and given.isdigit():
         return Position(int(given))
     try:
-        return store.position_at(datetime.fromisoformat(given))
+        moment = datetime.fromisoformat(given)
     except ValueError as error:
         raise BadPosition(actual=given) from error
+    return store.position_at(_in_utc(moment))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """The same time in UTC, since PostgreSQL takes no offset of 16 hours or more; at most a year's end that exists."""
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC) if moment.year == 1 else datetime.max.replace(tzinfo=UTC)

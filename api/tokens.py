@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from typing import Final
 
 from eventlog.errors import FlywheelError
-from eventlog.events import TokenIssued, TokenRevoked
+from eventlog.events import TokenIssued, TokenRevoked, TokenRole
 from eventlog.store import Append, EventStore, KeyReused
-from projections.access import ACCESS
+from projections.access import ACCESS, TokenState
 from projections.engine.views import Views
 
 from .errors import Unknown
@@ -18,15 +19,18 @@ STREAM = "access"
 _PREFIX = "fw_"
 _BYTES = 32
 
+DEFAULT_ROLE: Final[TokenRole] = "ingest"
+"""The least role that may call every route."""
+
 
 class TokenNameTaken(FlywheelError):
     """A token called {actual!r} was issued before. Choose a new name; names of revoked tokens stay taken."""
 
 
-def issue(store: EventStore, name: str, actor: str) -> str:
+def issue(store: EventStore, name: str, actor: str, role: TokenRole = DEFAULT_ROLE) -> str:
     """Issue a token and return its plain text. Raises TokenNameTaken: a name means one token forever."""
     plain = _PREFIX + secrets.token_urlsafe(_BYTES)
-    event = TokenIssued(token=name, digest=_hash_token(plain), role="admin")
+    event = TokenIssued(token=name, digest=_hash_token(plain), role=role)
     (outcome,) = store.append([Append(stream=STREAM, events=(event,), actor=actor, key=f"token-issue:{name}")])
     if isinstance(outcome, KeyReused):
         raise TokenNameTaken(actual=name)
@@ -42,14 +46,14 @@ def revoke(store: EventStore, views: Views, name: str, reason: str, actor: str) 
         store.append([Append(stream=STREAM, events=(TokenRevoked(token=name, reason=reason),), actor=actor)])
 
 
-def holder(views: Views, presented: str) -> str | None:
-    """Name of the presented token; None if it is not accepted."""
+def holder(views: Views, presented: str) -> TokenState | None:
+    """The presented token's name and role; None if it is not accepted."""
     digest = _hash_token(presented)
     found = None
     for state in views.find(ACCESS).values():
         is_same = hmac.compare_digest(state.digest, digest)
         if is_same and not state.is_revoked:
-            found = state.token
+            found = state
     return found
 
 

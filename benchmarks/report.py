@@ -98,8 +98,8 @@ def report(
     left_out: Mapping[str, str] | None = None,
     page: Path | None = None,
     note: str = "",
-) -> None:
-    """Print the figures with their targets (a plain number is a lower bound), and the JSON line.
+) -> list[str]:
+    """Print the figures with their targets (a plain number is a lower bound), and the JSON line; return what missed.
 
     A figure with an interval misses its target only if the whole interval does. `left_out` maps skipped measurements
     to their reasons. With a `page`, `note` and the table replace the text between the two marks of the page.
@@ -122,6 +122,7 @@ def report(
     found = {"name": name, "figures": dict(figures), "targets": plain, "missed": missed}
     more = {"intervals": dict(intervals or {}), "left_out": dict(left_out or {})}
     print(json.dumps(found | {key: value for key, value in more.items() if value}))
+    return missed
 
 
 def held_against(

@@ -37,6 +37,10 @@ REVOKE ALL ON DATABASE :"database" FROM :"app", :"reader";
 GRANT CONNECT ON DATABASE :"database" TO :"app", :"reader";
 REVOKE CREATE ON SCHEMA public FROM PUBLIC;
 
+-- Nobody stores large objects: they belong to no schema, no project counts them, and no backup of a schema has them.
+REVOKE ALL ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea) FROM PUBLIC;
+REVOKE ALL ON FUNCTION lo_import(text), lo_import(text, oid) FROM PUBLIC;
+
 CREATE SCHEMA IF NOT EXISTS :"schema" AUTHORIZATION :"owner";
 ALTER SCHEMA :"schema" OWNER TO :"owner";
 REVOKE ALL ON SCHEMA :"schema" FROM PUBLIC;

@@ -1,7 +1,8 @@
 """The append rule: which requests of a batch are committed, and at which positions. Pure.
 
 The memory store applies it; the database applies the same rule in SQL. Requests are judged in order: first the append
-key, then the expected version, which includes the events committed earlier in the batch.
+key, then the expected version, which includes the events committed earlier in the batch. Requests that are appended
+together are written only if none of them is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from .codec import EncodedAppend
-from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated, Stored
+from .store import Acceptance, Committed, Conflict, KeyReused, Outcome, Position, Rejected, Repeated, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ def judge_appends(requests: Sequence[EncodedAppend], known: Known) -> list[Outco
             versions[request.stream] = outcome.version
         outcomes.append(outcome)
     return outcomes
+
+
+def judge_group(outcomes: Sequence[Outcome]) -> tuple[Acceptance, ...] | Rejected:
+    """The result of requests that are written together or not at all, from the outcome of each."""
+    written = tuple(outcome for outcome in outcomes if isinstance(outcome, Committed | Repeated))
+    if len(written) == len(outcomes):
+        return written
+    return Rejected(tuple(None if isinstance(outcome, Committed | Repeated) else outcome for outcome in outcomes))
 
 
 def _judge_request(request: EncodedAppend, head: Position, seen: Keyed | None, version: int) -> Outcome:

@@ -2,12 +2,14 @@
 
 A small batch is one call of `append_events`: one round trip. A larger batch is judged by `judge_appends`, which takes
 the append lock and stores the keys, and is then written by binary COPY. Both paths apply the same rule and fire the
-same insert trigger. `append_rule.judge_appends` is that rule for the memory store.
+same insert trigger. `append_rule.judge_appends` is that rule for the memory store. A group of requests is judged in the
+same way, and the transaction is rolled back if one of them is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -19,9 +21,10 @@ from typing import Any
 import psycopg
 from psycopg.pq import TransactionStatus
 
+from .append_rule import judge_group
 from .chain import microseconds
 from .codec import EncodedAppend, EncodedEvent
-from .store import Committed, Conflict, KeyReused, Outcome, Position, Repeated
+from .store import Committed, Conflict, KeyReused, Outcome, Position, Rejected, Repeated
 
 MOST_BY_CALL = 100
 """Largest number of events for which one call was measured to be faster than COPY with its round trips."""
@@ -55,6 +58,20 @@ def commit(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
     return by_call(cursor, requests) if events <= MOST_BY_CALL else by_copy(cursor, requests)
 
 
+def commit_together(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+    """As `commit`, but nothing is written if one of the outcomes is a refusal."""
+    if len(requests) == 1:
+        return commit(cursor, requests)
+    if sum(len(request.events) for request in requests) > MOST_BY_CALL:
+        return by_copy(cursor, requests, together=True)
+    with _rolled_back_unless_ended(cursor):
+        cursor.execute("BEGIN", prepare=False)
+        outcomes = by_call(cursor, requests)
+        if not isinstance(judge_group(outcomes), Rejected):
+            cursor.execute("COMMIT", prepare=False)
+    return outcomes
+
+
 def by_call(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
     """Append by one function call."""
     query, values = _call(requests)
@@ -74,27 +91,30 @@ def _call(requests: Sequence[EncodedAppend]) -> tuple[str, tuple[object, ...]]:
     return _CALL_ONE, (*asked, event.type, event.schema_version, event.payload.decode(), event.digest)
 
 
-def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool = False) -> list[Outcome]:
     """Lock and judge, then COPY into the newest partition, then COMMIT.
 
     The server inserts rows in bulk only into an unpartitioned table. If the rows do not fit into the newest partition,
     they are judged again and copied into the parent table, which routes them.
     """
     try:
-        return _append_by_copy(cursor, requests, is_direct=True)
+        return _append_by_copy(cursor, requests, is_direct=True, together=together)
     except psycopg.errors.CheckViolation:
-        return _append_by_copy(cursor, requests, is_direct=False)
+        return _append_by_copy(cursor, requests, is_direct=False, together=together)
 
 
-def _append_by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: bool) -> list[Outcome]:
-    connection = cursor.connection
-    try:
+def _append_by_copy(
+    cursor: Cursor, requests: Sequence[EncodedAppend], *, is_direct: bool, together: bool
+) -> list[Outcome]:
+    with _rolled_back_unless_ended(cursor):
         cursor.execute("BEGIN", prepare=False)
         judged = cursor.execute(_JUDGE, _judge_arguments(requests), prepare=True).fetchone()
         if judged is None:
             raise LookupError("judge_appends() answered with no row; expected exactly one")
         _, previous, moment, partition, *columns = judged
         outcomes = [_outcome(*row) for row in zip(requests, *columns, strict=True)]
+        if together and isinstance(judge_group(outcomes), Rejected):
+            return outcomes
         taken = [(r, o) for r, o in zip(requests, outcomes, strict=True) if isinstance(o, Committed)]
         if taken:
             table = partition if is_direct and partition is not None else "events"
@@ -102,10 +122,18 @@ def _append_by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, is_dir
                 for part in _parts(joined((_SIGNATURE,), _pack_rows(taken, previous, moment), (_END,))):
                     sink.write(part)
         cursor.execute("COMMIT", prepare=False)
+    return outcomes
+
+
+@contextmanager
+def _rolled_back_unless_ended(cursor: Cursor) -> Iterator[None]:
+    """Roll back at the end of the block a transaction that the block left open, also after an exception."""
+    try:
+        yield
     finally:
+        connection = cursor.connection
         if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
             cursor.execute("ROLLBACK", prepare=False)
-    return outcomes
 
 
 def _judge_arguments(requests: Sequence[EncodedAppend]) -> tuple[list[Any], ...]:

@@ -115,36 +115,51 @@ def event_digest(kind: str, schema_version: int, payload: object, actor: str, ca
 
 
 def stored_digest(row: Stored) -> bytes:
-    """The digest of a stored row's content. The parts are joined in the order of their names in canonical form."""
-    envelope = canonical({"actor": row.actor, "cause": row.cause})[:-1]
-    payload, kind = canonical_text(row.payload), canonical(row.type)
+    """The digest of a stored row's content. Raises UnstorableNumber, UnstorableText."""
+    return _digest_with(row, canonical_text(row.payload))
+
+
+def _digest_with(row: Stored, payload: bytes) -> bytes:
+    """The digest of a row with these canonical bytes of its payload.
+
+    The parts are joined in the order of their names in canonical form.
+    """
+    envelope, kind = canonical({"actor": row.actor, "cause": row.cause})[:-1], canonical(row.type)
     whole = b'%s,"payload":%s,"schema_version":%d,"type":%s}' % (envelope, payload, row.schema_version, kind)
     return hashlib.sha256(whole).digest()
 
 
 def verify_chain(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[Stored]:
     """Yield rows while positions are contiguous and digests and chain values match. Raises BrokenChain."""
+    return (row for row, _ in verify_payloads(rows, after=after, previous=previous))
+
+
+def verify_payloads(rows: Iterable[Stored], *, after: Position, previous: bytes) -> Iterator[tuple[Stored, bytes]]:
+    """Yield what `verify_chain` yields, each row with the canonical bytes of its payload. Raises BrokenChain."""
     expected_position = after + 1
     for row in rows:
         if row.position != expected_position:
             raise BrokenChain(
                 position=expected_position, what="its place", actual=row.position, expected=expected_position
             )
-        recomputed = _recompute_digest(row)
-        if recomputed != row.digest.hex():
-            raise BrokenChain(
-                position=row.position, what="its content digest", actual=recomputed, expected=row.digest.hex()
-            )
+        payload = _checked_payload(row)
         previous = link(previous, row)
         if previous != row.chain:
             raise BrokenChain(position=row.position, what="its chain", actual=row.chain.hex(), expected=previous.hex())
         expected_position += 1
-        yield row
+        yield row, payload
 
 
-def _recompute_digest(row: Stored) -> str:
-    """The digest of a row's content in hexadecimal, or why it cannot be computed."""
+def _checked_payload(row: Stored) -> bytes:
+    """The canonical bytes of a row's payload. Raises BrokenChain unless the row has the digest of its content."""
+    payload = b""
     try:
-        return stored_digest(row).hex()
+        payload = canonical_text(row.payload)
+        recomputed = _digest_with(row, payload).hex()
     except (UnstorableNumber, UnstorableText) as error:
-        return f"impossible ({error})"
+        recomputed = f"impossible ({error})"
+    if recomputed != row.digest.hex():
+        raise BrokenChain(
+            position=row.position, what="its content digest", actual=recomputed, expected=row.digest.hex()
+        )
+    return payload

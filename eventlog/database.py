@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, repeat
+from time import monotonic, sleep
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer
+from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer, OutageTooLong
 
 OLDEST_SERVER = 15
+_PAUSES_S = (0.1, 0.2, 0.5, 1.0)
+_LONGEST_PAUSE_S = 2.0
+_ENDING = frozenset({"57P01", "57P02", "57P03"})
+"""SQLSTATE of a server that shuts down, has crashed, or does not accept connections yet."""
 _PREFIX = "flywheel_"
 _PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _CURSOR = "cursor of single statements"
-_GONE = ("08", "57P")
-"""SQLSTATE classes of a server that is lost, shutting down or starting."""
 
 
 def schema_name(project: str) -> str:
@@ -38,8 +43,25 @@ def project_of(engine: Engine) -> str:
     return project_schema(engine).removeprefix(_PREFIX)
 
 
-def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> Engine:
-    """An engine whose search_path is one project's schema. Raises LogUnavailable, OldServer, BadProjectName."""
+@dataclass(frozen=True, slots=True)
+class OutagePatience:
+    """How long a new connection waits for a database that does not answer: at most `outage_s` seconds.
+
+    It stops waiting early if `is_over` returns True.
+    """
+
+    outage_s: float
+    is_over: Callable[[], bool] = lambda: False
+
+
+def open_engine(
+    url: str, project: str = "default", *, pool_size: int = 8, patience: OutagePatience | None = None
+) -> Engine:
+    """An engine whose search_path is one project's schema. Raises LogUnavailable, OldServer, BadProjectName.
+
+    With `patience`, an outage that begins later is waited for, and then raises OutageTooLong; only a statement that was
+    under way when it began fails with a lost connection.
+    """
     schema = schema_name(project)
     try:
         parsed = make_url(url)
@@ -51,6 +73,7 @@ def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> En
             hide_parameters=True,
             pool_size=pool_size,
             max_overflow=16,
+            pool_pre_ping=patience is not None,
             execution_options={"project_schema": schema},
         )
         event.listen(engine, "connect", _on_connect(schema))
@@ -61,7 +84,45 @@ def open_engine(url: str, project: str = "default", *, pool_size: int = 8) -> En
     if int(version) < OLDEST_SERVER * 10_000:
         engine.dispose()
         raise OldServer(actual=int(version) // 10_000, expected=OLDEST_SERVER)
+    if patience is not None:
+        event.listen(engine, "do_connect", _patient_connect(patience))
     return engine
+
+
+def _patient_connect(patience: OutagePatience) -> Callable[..., Any]:
+    def connect(dialect: Any, _record: object, arguments: Any, parameters: Any) -> Any:
+        began, pauses = monotonic(), reconnect_pauses()
+        while True:
+            try:
+                return dialect.connect(*arguments, **parameters)
+            except psycopg.OperationalError as error:
+                waited = monotonic() - began
+                if patience.is_over() or waited > patience.outage_s:
+                    raise OutageTooLong(waited_s=waited, actual=first_line(error)) from error
+            sleep(next(pauses))
+
+    return connect
+
+
+def reconnect_pauses() -> Iterator[float]:
+    """Seconds to pause after each failed attempt to reach a lost database: short at first, then always the longest."""
+    return chain(_PAUSES_S, repeat(_LONGEST_PAUSE_S))
+
+
+def is_connection_lost(error: BaseException | None) -> bool:
+    """True if an error, or one that caused it, says that a connection to the database was lost or could not be made."""
+    while error is not None and not isinstance(error, OutageTooLong):
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            return True
+        if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+            return _is_gone(error.sqlstate)
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _is_gone(state: str | None) -> bool:
+    """True if an SQLSTATE (None: the server gave none) says that there is no server to talk to."""
+    return state is None or state in _ENDING or state.startswith("08")
 
 
 def _on_connect(schema: str) -> Any:
@@ -91,17 +152,16 @@ def single_statements(engine: Engine) -> Iterator[psycopg.Cursor[Any]]:
                 kept[_CURSOR] = driver.cursor(binary=True)
             yield kept[_CURSOR]
         except psycopg.Error as error:
-            raise _translate_error(connection, error) from error
+            if driver.closed:
+                connection.invalidate(error)  # so that the pool drops it
+            raise translate_error(error, is_lost=bool(driver.closed)) from error
         finally:
             if not driver.closed:
                 driver.autocommit = False
 
 
-def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError:
-    """The psycopg error as SQLAlchemy's DBAPIError. Invalidates a lost connection, so that the pool drops it."""
-    is_lost = bool(getattr(connection.connection.driver_connection, "closed", True))
-    if is_lost:
-        connection.invalidate(error)
+def translate_error(error: psycopg.Error, *, is_lost: bool) -> DBAPIError:
+    """The psycopg error as SQLAlchemy's DBAPIError. `is_lost`: the connection was lost."""
     named = DBAPIError.instance(
         "a statement", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
     )
@@ -111,7 +171,7 @@ def _translate_error(connection: Connection, error: psycopg.Error) -> DBAPIError
 def database_error(error: BaseException) -> LogUnavailable | DatabaseRefused:
     """What an error of the driver or of SQLAlchemy means: the server is gone, or it answered and refused."""
     code = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
-    if code is None or getattr(error, "connection_invalidated", False) or code.startswith(_GONE):
+    if getattr(error, "connection_invalidated", False) or _is_gone(code):
         return LogUnavailable(actual=first_line(error))
     return DatabaseRefused(actual=first_line(error), code=code)
 

@@ -112,6 +112,11 @@ class LogRewritten(FlywheelError):
     Restore the database from a backup, and do not sign the log in its present state."""
 
 
+class KeysRewritten(FlywheelError):
+    """The append keys were rewritten at or before position {position}: their chain there is {actual}, and {expected} was signed at {at}.
+    Restore the database from a backup, and do not sign the log in its present state."""
+
+
 class CorruptRow(FlywheelError):
     """The event at position {position} ({type}) cannot be read: {actual}. Expected a payload with the fields of its event type.
     Run `flywheel log verify` to find the first damaged position."""
@@ -211,6 +216,11 @@ class LogUnavailable(FlywheelError):
     or run `flywheel db up` to start the embedded server."""
 
 
+class OutageTooLong(LogUnavailable):
+    """The database has not answered for {waited_s:.0f} s: {actual}. Start it, then start this process again; it resumes from the log.
+    `flywheel db up` starts the embedded server."""
+
+
 class DatabaseRefused(FlywheelError):
     """The database refused a statement: {actual} (SQLSTATE {code}). Nothing of it was written. Expected a server that is not
     read-only, has free space and grants this role its rights (`flywheel db migrate` does)."""
@@ -234,6 +244,11 @@ class LogFull(FlywheelError):
 class LogBusy(FlywheelError):
     """The append queue is full: {actual} events are waiting, expected at most {expected} including this request. Retry in a moment
     with the same append key."""
+
+
+class LockLost(FlywheelError):
+    """The database connection that held the lock of {lock} was lost: {actual}. Another process may hold the lock, so this one appends
+    nothing more. Start it again; it resumes from the log."""
 
 
 class AppendInterrupted(FlywheelError):

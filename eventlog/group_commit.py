@@ -1,22 +1,25 @@
 """Group commit: concurrent appends are merged into one transaction, each with its own outcome.
 
 The first caller becomes the leader: it commits the queued requests, delivers each outcome, and hands over leadership
-when its own requests are done. The queue is bounded: beyond the bound a caller is refused before anything is sent.
+when its own requests are done. A group of requests that are written together or not at all is not merged with others.
+The queue is bounded: beyond the bound a caller is refused before anything is sent.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Protocol
 
 from sqlalchemy.exc import DataError, IntegrityError, ProgrammingError, SQLAlchemyError
 
+from .append_rule import judge_group
 from .codec import EncodedAppend
 from .errors import AppendInterrupted, FlywheelError, LogBusy
-from .store import Committed, Outcome, Repeated
+from .store import Committed, Outcome, Rejected, Repeated
 
 MOST_WAITING = 20_000
 """Default bound of the queue, in events."""
@@ -24,7 +27,13 @@ MOST_WAITING = 20_000
 _MOST_TOGETHER = 2_000
 _MOST_BYTES = 8_000_000
 
-Commit = Callable[[Sequence[EncodedAppend]], Sequence[Outcome]]
+
+class Commit(Protocol):
+    """Writes one batch in one transaction; with `together`, nothing if one of its outcomes is a refusal."""
+
+    def __call__(self, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
+        """One outcome for each request, in order."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +63,7 @@ class _Ticket:
     requests: Sequence[EncodedAppend]
     events: int
     size: int
+    together: bool
     turn: threading.Event = field(default_factory=threading.Event)
     outcomes: Sequence[Outcome] | None = None
     error: Exception | None = None
@@ -62,9 +72,13 @@ class _Ticket:
     def is_done(self) -> bool:
         return self.outcomes is not None or self.error is not None
 
+    @property
+    def is_rejected(self) -> bool:
+        return self.together and isinstance(judge_group(self.outcomes or ()), Rejected)
+
 
 class GroupCommit:
-    """Merges the appends of many threads; `commit` writes one batch in one transaction or raises."""
+    """Merges the appends of many threads; `commit` writes one batch or raises."""
 
     def __init__(self, commit: Commit, most_waiting: int = MOST_WAITING) -> None:
         self._commit = commit
@@ -80,12 +94,16 @@ class GroupCommit:
         """Requests received, by outcome."""
         return self._counts
 
-    def append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
-        """Wait until the requests are committed; return their outcomes. Raises LogBusy and the errors of `commit`."""
+    def append(self, requests: Sequence[EncodedAppend], *, together: bool = False) -> Sequence[Outcome]:
+        """Wait until the requests are committed; return their outcomes. Raises LogBusy and the errors of `commit`.
+
+        With `together`, nothing was written if one of the outcomes is a refusal.
+        """
         ticket = _Ticket(
             requests,
             sum(len(request.events) for request in requests),
             sum(len(event.payload) for request in requests for event in request.events),
+            together and len(requests) > 1,
         )
         if not self._join(ticket):
             self._wait(ticket)
@@ -149,10 +167,13 @@ class GroupCommit:
             self._pass_on()
 
     def _batch(self) -> list[_Ticket]:
+        """The next tickets of the queue that one transaction takes. A group has a transaction of its own."""
         batch: list[_Ticket] = []
         events = size = 0
         with self._lock:
             while self._queue and (not batch or (events < _MOST_TOGETHER and size < _MOST_BYTES)):
+                if batch and (batch[-1].together or self._queue[0].together):
+                    break
                 batch.append(self._queue.popleft())
                 events += batch[-1].events
                 size += batch[-1].size
@@ -175,7 +196,8 @@ class GroupCommit:
     def _try(self, batch: Sequence[_Ticket]) -> None:
         """Commit the tickets together. If the database rejects data of one of several, all stay undone."""
         try:
-            outcomes = iter(self._commit([request for ticket in batch for request in ticket.requests]))
+            requests = [request for ticket in batch for request in ticket.requests]
+            outcomes = iter(self._commit(requests, together=batch[0].together))
         except (FlywheelError, SQLAlchemyError) as error:
             is_data = isinstance(error, DataError | IntegrityError | ProgrammingError)
             if len(batch) == 1 or not is_data:
@@ -188,7 +210,7 @@ class GroupCommit:
             self._add(commits=1)
 
     def _count(self, ticket: _Ticket) -> None:
-        outcomes = ticket.outcomes or ()
+        outcomes = () if ticket.is_rejected else ticket.outcomes or ()
         committed = sum(isinstance(outcome, Committed) for outcome in outcomes)
         repeated = sum(isinstance(outcome, Repeated) for outcome in outcomes)
         events = sum(

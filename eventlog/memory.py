@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import islice
 
-from .append_rule import Keyed, Known, judge_appends, place_rows
+from .append_rule import Keyed, Known, judge_appends, judge_group, place_rows
 from .chain import GENESIS, link
 from .codec import EncodedAppend, decode, encode_append
-from .store import START, Append, Committed, Outcome, Position, Recorded, Stored, Until
+from .store import START, Acceptance, Append, Committed, Outcome, Position, Recorded, Rejected, Stored, Until
 
 _BATCH = 500
 _PAUSE_S = 0.05
@@ -32,13 +32,25 @@ class MemoryStore:
         encoded = [encode_append(request) for request in requests]
         with self._changed:
             outcomes = judge_appends(encoded, Known(self.head(), self._keys, self._versions))
-            for request, outcome in zip(encoded, outcomes, strict=True):
-                if isinstance(outcome, Committed):
-                    self._write(request, outcome)
-            self._changed.notify_all()
+            self._write(encoded, outcomes)
         return outcomes
 
-    def _write(self, request: EncodedAppend, outcome: Committed) -> None:
+    def append_together(self, requests: Sequence[Append]) -> Sequence[Acceptance] | Rejected:
+        """See EventStore.append_together."""
+        encoded = [encode_append(request) for request in requests]
+        with self._changed:
+            result = judge_group(judge_appends(encoded, Known(self.head(), self._keys, self._versions)))
+            if not isinstance(result, Rejected):
+                self._write(encoded, result)
+        return result
+
+    def _write(self, requests: Sequence[EncodedAppend], outcomes: Sequence[Outcome]) -> None:
+        for request, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, Committed):
+                self._write_request(request, outcome)
+        self._changed.notify_all()
+
+    def _write_request(self, request: EncodedAppend, outcome: Committed) -> None:
         at = max(self._now(), self._rows[-1].at) if self._rows else self._now()
         previous = self._rows[-1].chain if self._rows else GENESIS
         for row in place_rows(request, outcome, at):

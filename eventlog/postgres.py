@@ -14,13 +14,14 @@ import psycopg
 from sqlalchemy import Engine, Row, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
-from .appending import commit
+from .append_rule import judge_group
+from .appending import Cursor, commit, commit_together
 from .archive.segments import POSITIONS_OF_STREAM, live_from, segments
 from .codec import EncodedAppend, decode, encode_append
-from .database import first_line, project_schema, single_statements
-from .errors import LogFull, LogUnavailable
+from .database import first_line, project_schema, single_statements, translate_error
+from .errors import LockLost, LogFull, LogUnavailable
 from .group_commit import MOST_WAITING, GroupCommit
-from .store import START, Append, Outcome, Position, Recorded, Stored, Until
+from .store import START, Acceptance, Append, Outcome, Position, Recorded, Rejected, Stored, Until
 
 _BATCH = 1000
 _POLL_S = 0.5
@@ -49,45 +50,75 @@ _AT = text("""WITH RECURSIVE search (low, high) AS (
 
 
 @dataclass(frozen=True, slots=True)
+class LockingSession:
+    """A database session that holds an advisory lock: its binary cursor in autocommit mode, and what is locked."""
+
+    cursor: Cursor
+    lock: str
+
+
+@dataclass(frozen=True, slots=True)
 class PostgresStore:
     """An EventStore in the project's schema; the migrations define its guards.
 
     Positions that were archived and dropped are read from `archive`, the folder of all projects' segments. A read of
-    them raises ArchiveMissing if `archive` is None or lacks the segment.
+    them raises ArchiveMissing if `archive` is None or lacks the segment. With a `session`, every append is made in it:
+    the server releases the session's lock only after the session has ended, so no append is made without the lock.
     """
 
     engine: Engine
     archive: Path | None = None
     most_waiting: int = MOST_WAITING
+    session: LockingSession | None = None
     group: GroupCommit = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", GroupCommit(self._commit, self.most_waiting))
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
-        """See EventStore.append. Concurrent threads share a transaction. Raises LogFull, LogBusy."""
+        """See EventStore.append. Concurrent threads share a transaction. Raises LogFull, LogBusy, LockLost."""
         return self.append_encoded([encode_append(request) for request in requests])
+
+    def append_together(self, requests: Sequence[Append]) -> Sequence[Acceptance] | Rejected:
+        """See EventStore.append_together. A group has a transaction of its own. Raises LogFull, LogBusy, LockLost."""
+        encoded = [encode_append(request) for request in requests]
+        return judge_group(self.group.append(encoded, together=True) if encoded else [])
 
     def append_encoded(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
         """Append requests that are already encoded."""
         return self.group.append(requests) if requests else []
 
-    def _commit(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+    def _commit(self, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
         """Commit in one transaction. Retries once on a lost connection, which the append keys make safe."""
+        if self.session is not None:
+            return self._try_in_session(self.session, requests, together=together)
         try:
-            return self._try_append(requests)
+            return self._try_append(requests, together=together)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
             self.engine.dispose()  # the pool's other connections were lost too
-        return self._try_append(requests)
+        return self._try_append(requests, together=together)
 
-    def _try_append(self, requests: Sequence[EncodedAppend]) -> Sequence[Outcome]:
+    def _try_append(self, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
         with single_statements(self.engine) as cursor:
-            try:
-                return commit(cursor, requests)
-            except psycopg.errors.CheckViolation as error:
-                raise LogFull(actual=self.head() + 1) from error
+            return self._write(cursor, requests, together=together)
+
+    def _try_in_session(
+        self, session: LockingSession, requests: Sequence[EncodedAppend], *, together: bool
+    ) -> Sequence[Outcome]:
+        try:
+            return self._write(session.cursor, requests, together=together)
+        except psycopg.Error as error:
+            if session.cursor.connection.closed:
+                raise LockLost(lock=session.lock, actual=first_line(error)) from error
+            raise translate_error(error, is_lost=False) from error
+
+    def _write(self, cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
+        try:
+            return commit_together(cursor, requests) if together else commit(cursor, requests)
+        except psycopg.errors.CheckViolation as error:
+            raise LogFull(actual=self.head() + 1) from error
 
     def read(
         self,
@@ -204,6 +235,8 @@ class PostgresStore:
 
 
 def _listener(engine: Engine) -> psycopg.Connection[Any]:
+    with engine.connect():  # waits for a lost database as long as the engine is patient
+        pass
     url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
     connection = psycopg.connect(url, autocommit=True)
     connection.execute(f'LISTEN "{project_schema(engine)}/events"')

@@ -1,7 +1,8 @@
-"""A signed head states that a project's log had a given chain value at a given position and time. Pure.
+"""A signed head states that a project's log had given chain values at a given position and time. Pure.
 
-The chain value covers every event up to its position, so a signed head kept outside the database reveals later that
-the log was truncated or rewritten, even if the chain was recomputed.
+The chain value of the events covers every event up to its position, that of the append keys every key that has one. So
+a signed head kept outside the database reveals later that the log was truncated or rewritten, or a key renamed, even if
+the chains were recomputed.
 """
 
 from __future__ import annotations
@@ -18,51 +19,63 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from pydantic import BaseModel, ConfigDict, Field
 
 from .chain import canonical
-from .errors import ForeignKey, ForeignLog, LogRewritten, LogTruncated, SignatureBroken
+from .errors import ForeignKey, ForeignLog, KeysRewritten, LogRewritten, LogTruncated, SignatureBroken
 from .store import START, Position
 
-FORMAT: Literal["flywheel-signature-1"] = "flywheel-signature-1"
+Format = Literal["flywheel-signature-1", "flywheel-signature-2"]
+WITHOUT_KEYS: Format = "flywheel-signature-1"
+WITH_KEYS: Format = "flywheel-signature-2"
 
 Hex32 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Hex64 = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
 
 
 class Signed(BaseModel):
-    """A signed head. `log` names the log by its chain at position 1; digests, key and signature are hexadecimal."""
+    """A signed head. `log` names the log by its chain at position 1; digests, key and signature are hexadecimal.
+
+    `keys` is the chain value of the append keys; None in the first format, which does not cover them.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    format: Literal["flywheel-signature-1"]
+    format: Format
     project: str
     log: Hex32
     position: int = Field(ge=1)
     chain: Hex32
+    keys: Hex32 | None = None
     at: str = Field(max_length=40)
     public_key: Hex32
     signature: Hex64
 
     def statement(self) -> bytes:
         """The canonical bytes that are signed: every field but the signature."""
-        return canonical(self.model_dump(mode="json", exclude={"signature"}))
+        return canonical(self.model_dump(mode="json", exclude={"signature"}, exclude_none=True))
 
 
 @dataclass(frozen=True, slots=True)
 class LogHead:
-    """The head of a log now. `chain_at` gives the chain value of any position up to the head."""
+    """The head of a log now. `chain_at` gives the chain value of any position up to the head.
+
+    `key_chain_at` gives that of the append key whose last event is there, or None if it has none.
+    """
 
     project: str
     head: Position
     chain_at: Callable[[Position], bytes]
+    key_chain_at: Callable[[Position], bytes | None] = lambda _position: None
 
 
 def sign(head: LogHead, at: datetime, key: Ed25519PrivateKey) -> Signed:
     """Sign the head of a non-empty log. `at` is the time stated in the signed head."""
+    keys = head.key_chain_at(head.head)
     unsigned = Signed(
-        format=FORMAT,
+        format=WITHOUT_KEYS if keys is None else WITH_KEYS,
         project=head.project,
         log=head.chain_at(Position(1)).hex(),
         position=head.head,
         chain=head.chain_at(head.head).hex(),
+        keys=None if keys is None else keys.hex(),
         at=at.isoformat(timespec="seconds"),
         public_key=key.public_key().public_bytes_raw().hex(),
         signature=bytes(64).hex(),
@@ -82,7 +95,7 @@ def check_signature(signed: Signed, trusted: Ed25519PublicKey) -> None:
 
 
 def check_log_head(signed: Signed, standing: LogHead) -> None:
-    """Raise ForeignLog, LogTruncated or LogRewritten unless the log still contains the signed head."""
+    """Raise ForeignLog, LogTruncated, LogRewritten or KeysRewritten unless the log still contains the signed head."""
     if signed.project != standing.project:
         raise ForeignLog(actual=f"the log of the project {standing.project!r}", expected=f"that of {signed.project!r}")
     if standing.head > START and standing.chain_at(Position(1)).hex() != signed.log:
@@ -94,6 +107,11 @@ def check_log_head(signed: Signed, standing: LogHead) -> None:
     actual = standing.chain_at(Position(signed.position)).hex()
     if actual != signed.chain:
         raise LogRewritten(position=signed.position, actual=actual, expected=signed.chain, at=signed.at)
+    if signed.keys is not None:
+        keys = standing.key_chain_at(Position(signed.position))
+        if keys is None or keys.hex() != signed.keys:
+            actual = "missing" if keys is None else keys.hex()
+            raise KeysRewritten(position=signed.position, actual=actual, expected=signed.keys, at=signed.at)
 
 
 def key_fingerprint(public_key: bytes) -> str:

@@ -1,4 +1,4 @@
-"""The event store contract: positions, recorded events, append requests and their four outcomes."""
+"""The event store contract: positions, recorded events, append requests and their outcomes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,21 @@ class KeyReused:
     last: Position
 
 
-Outcome = Committed | Repeated | Conflict | KeyReused
+Acceptance = Committed | Repeated
+Refusal = Conflict | KeyReused
+Outcome = Acceptance | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Nothing of a group was written, because the log refused some of its requests.
+
+    `refusals` has one entry for each request of the group; None: the request itself was acceptable. Versions and
+    positions in it are those after the earlier requests of the group.
+    """
+
+    refusals: tuple[Refusal | None, ...]
+
 
 Until = Callable[[Position], bool]
 """Called with the last delivered position whenever a subscriber has caught up; True ends the subscription."""
@@ -121,6 +135,10 @@ class EventStore(Protocol):
 
     def append(self, requests: Sequence[Append]) -> Sequence[Outcome]:
         """Judge the requests in order, each with its own outcome. On return, they are durably committed."""
+        ...
+
+    def append_together(self, requests: Sequence[Append]) -> Sequence[Acceptance] | Rejected:
+        """Append all requests, or none if the log refuses one of them. A repeated request is not refused."""
         ...
 
     def read(

@@ -171,8 +171,8 @@ _INSERT_EVENTS = """INSERT INTO events
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (position bigint, stream text, version bigint, at timestamptz,
         actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)
     ORDER BY position"""
-_INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last
-    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint)"""
+_INSERT_KEYS = """INSERT INTO append_keys SELECT key, decode(digest, 'hex'), first, last, decode(chain, 'hex')
+    FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint, chain text)"""
 
 
 def _chain_at(connection: Connection, position: Position) -> bytes:
@@ -191,6 +191,7 @@ def _keys(engine: Engine, upto: Position) -> Iterator[dict[str, Any]]:
                 "digest": bytes(row.digest).hex(),
                 "first": row.first_position,
                 "last": row.last_position,
+                **({} if row.chain is None else {"chain": bytes(row.chain).hex()}),
             }
 
 

@@ -61,12 +61,18 @@ def _of_the_fast_loop(payload: Payload) -> Payload:
     return {**payload, "loop": "fast"}
 
 
+def _of_one_role(payload: Payload) -> Payload:
+    """TokenIssued 1 -> 2: in version 1 `admin` was the only role."""
+    return {**payload}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
     ("EvaluationOpened", 1): _add_spending,
     ("VerdictReached", 1): _add_test_results,
     ("CourseClosed", 1): _of_the_fast_loop,
+    ("TokenIssued", 1): _of_one_role,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

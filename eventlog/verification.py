@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Engine, text
 
-from .chain import GENESIS, verify_chain
+from .append_keys import Verified, check_keys, first_of_append
+from .chain import GENESIS, verify_payloads
 from .database import open_engine
 from .errors import BrokenChain, GuardDown, VerifierLost
 from .postgres import PostgresStore
@@ -74,9 +75,10 @@ def verify_log(
     """Verify the positions in (after, upto], and return the chain value at `upto`.
 
     Checks each event's digest, the gapless order and the chain, that `stream_versions` agrees with the events, that
-    `append_keys` covers each position once, and that the guard triggers are in place. Raises BrokenChain with the
-    lowest damaged position, SegmentDamaged or ArchiveMissing if archived positions are damaged or missing, GuardDown,
-    VerifierLost. `progress` is called with the number of events just verified.
+    `append_keys` covers each position once with the digests of the events and a chain that links up, and that the guard
+    triggers are in place. A key counts to the range of its last event. Raises BrokenChain with the lowest damaged
+    position, SegmentDamaged or ArchiveMissing if archived positions are damaged or missing, GuardDown, VerifierLost.
+    `progress` is called with the number of events just verified.
     """
     found = GENESIS if after == START else b""
     damage: list[BrokenChain] = []
@@ -91,7 +93,7 @@ def verify_log(
         except BrokenChain as broken:
             damage.append(broken)
         if damage:
-            raise min(damage, key=lambda broken: int(str(broken.facts["position"])))
+            raise min(damage, key=_position_of)
         check_guards(store.engine)
     return found
 
@@ -119,22 +121,52 @@ def verify_range(opening: Opening, part: Range) -> bytes:
     """Verify a range from the chain value before it, and return the chain value at its end. Raises BrokenChain."""
     with opening() as store:
         previous, last = chain_at(store, part.after), part.after
-        seen: list[Stored] = []
+        begun = _begun_before(store, part.after)
+        seen: list[Verified] = []
         try:
             rows = store.read_stored(after=part.after, upto=part.upto)
-            for row in verify_chain(rows, after=part.after, previous=previous):
+            for row, payload in verify_payloads(rows, after=part.after, previous=previous):
                 previous, last = row.chain, row.position
-                seen.append(row)
+                seen.append((row, payload))
                 if len(seen) == _PAGE:
-                    _check_versions(store.engine, seen)
+                    begun = _check_page(store, begun, seen)
                     seen = []
         except BrokenChain:
-            _check_versions(store.engine, seen)  # damage at a lower position is reported first
+            _check_page(store, begun, seen)  # damage at a lower position is reported first
             raise
-        _check_versions(store.engine, seen)
+        _check_page(store, begun, seen)
     if last < part.upto:
         raise BrokenChain(position=last + 1, what="its row", actual="missing", expected="an event")
     return previous
+
+
+def _begun_before(store: PostgresStore, after: Position) -> list[Verified]:
+    """The rows up to a position of the append that goes on after it: its key is checked where its last event is."""
+    first = first_of_append(store.engine, after)
+    if first > after:
+        return []
+    before = Position(first - 1)
+    rows = store.read_stored(after=before, upto=after)
+    return list(verify_payloads(rows, after=before, previous=chain_at(store, before)))
+
+
+def _check_page(store: PostgresStore, begun: list[Verified], seen: list[Verified]) -> list[Verified]:
+    """Check the stream versions of `seen` and the append keys that end there. Returns the rows of an unfinished append.
+
+    Raises BrokenChain with the lowest damaged position.
+    """
+    rows = [row for row, _ in seen]
+    try:
+        left = check_keys(store.engine, [*begun, *seen], partial(chain_at, store))
+    except BrokenChain as broken:
+        _check_versions(store.engine, [row for row in rows if row.position < _position_of(broken)])
+        raise
+    _check_versions(store.engine, rows)
+    return left
+
+
+def _position_of(broken: BrokenChain) -> int:
+    return int(str(broken.facts["position"]))
 
 
 _UNMATCHED = text("""SELECT position, stream, version FROM (

@@ -20,13 +20,14 @@ from eventlog.events import (
     Verdict,
     VerdictReached,
 )
-from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Repeated
+from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Rejected, Repeated
 from projections.alpha import ALPHA, AlphaState
 from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.projection import AnyFold, replay
 from projections.engine.views import Views
 from projections.memories import FOLDS, candidacies, piece_kind
+from projections.taint import WITHDRAWALS
 
 from .alpha import next_alpha
 from .errors import (
@@ -165,7 +166,9 @@ def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expe
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
-    outcome = _append(store, request)
+    outcome = store.append([request])[0]
+    if isinstance(outcome, Conflict):
+        raise _moved(outcome)
     if isinstance(outcome, KeyReused):
         raise AlreadySettled(evaluation=evaluation, actual=outcome.first)
     return Settled(verdict.decision, outcome.first, outcome.last)
@@ -183,7 +186,7 @@ def back(
 ) -> Pointed:
     """Restore the previous champion, at the position of `views`, and quarantine memory pieces added since.
 
-    `withdraw` is appended in the same request, so that either all of it is recorded or none. Raises ReasonMissing,
+    `withdraw` is appended together with the move, so that either all of it is recorded or none. Raises ReasonMissing,
     NothingBefore, ChampionMoved.
     """
     _refuse_empty(reason)
@@ -236,16 +239,16 @@ def _move(
         for piece in pieces
     )
     seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
-    request = Append(STREAM, (event, *quarantines, *withdraw), actor, expect=seen[-1] if seen else 0)
-    outcome = _append(store, request)
-    return Pointed(event.artifact, outcome.first, pieces)
+    request = Append(STREAM, (event, *quarantines), actor, expect=seen[-1] if seen else 0)
+    further = [Append(WITHDRAWALS, tuple(withdraw), actor)] if withdraw else []
+    result = store.append_together([request, *further])
+    if isinstance(result, Rejected):
+        raise _moved(next(each for each in result.refusals if isinstance(each, Conflict)))
+    return Pointed(event.artifact, result[0].first, pieces)
 
 
-def _append(store: EventStore, request: Append) -> Committed | Repeated | KeyReused:
-    outcome = store.append([request])[0]
-    if isinstance(outcome, Conflict):
-        raise ChampionMoved(expected=outcome.expected, actual=outcome.actual)
-    return outcome
+def _moved(conflict: Conflict) -> ChampionMoved:
+    return ChampionMoved(expected=conflict.expected, actual=conflict.actual)
 
 
 def _refuse_empty(reason: str) -> None:

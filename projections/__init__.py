@@ -13,6 +13,7 @@ from .courses import COURSES
 from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
 from .failures import FAILURES
+from .forged import FORGED
 from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .judges import JUDGES
@@ -39,6 +40,7 @@ ALL: tuple[AnyFold, ...] = (
     ENVIRONMENTS,
     EXEMPLARS,
     FAILURES,
+    FORGED,
     GROUPS,
     HINTS,
     JUDGES,

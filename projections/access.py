@@ -24,7 +24,7 @@ def _fold(state: TokenState, row: EventRow) -> TokenState:
 
 ACCESS = Fold(
     name="access",
-    version=1,
+    version=2,
     reads={"TokenIssued": ("token", "digest", "role"), "TokenRevoked": ("token",)},
     initial=TokenState(),
     key=lambda row: row.text("token"),

@@ -27,7 +27,7 @@ def _fold(_state: AdviceState, row: EventRow) -> AdviceState:
 
 ADVICE = Fold(
     name="advice",
-    version=1,
+    version=2,
     reads={"ModelCalled": ("run", "role", "input_tokens", "output_tokens")},
     initial=AdviceState(),
     key=_key,

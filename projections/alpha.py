@@ -59,7 +59,7 @@ def _fold(state: AlphaState, row: EventRow) -> AlphaState:
 
 ALPHA = Fold(
     name="alpha",
-    version=1,
+    version=2,
     reads={
         "BenchmarkFrozen": ("benchmark", "alpha", "challengers"),
         "EvaluationOpened": ("benchmark", "evaluation", "challenge", "alpha"),

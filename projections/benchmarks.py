@@ -99,7 +99,7 @@ def _fold(_state: BenchmarkState, row: EventRow) -> BenchmarkState:
 
 BENCHMARKS = Fold(
     name="benchmarks",
-    version=2,
+    version=3,
     reads={
         "BenchmarkFrozen": (
             "benchmark",

@@ -50,7 +50,7 @@ def _fold(state: ChampionState, row: EventRow) -> ChampionState:
 
 CHAMPIONS = Fold(
     name="champions",
-    version=1,
+    version=2,
     reads={"ChampionPointed": ("artifact", "by", "reason", "evaluation")},
     initial=ChampionState(),
     key=lambda _row: CHAMPION,

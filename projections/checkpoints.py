@@ -104,7 +104,7 @@ def checkpoints_trained_on(known: Iterable[WeightsState], datasets: Set[str]) ->
 
 WEIGHTS = Fold(
     name="weights",
-    version=1,
+    version=2,
     reads={
         "CheckpointSaved": (
             "checkpoint",

@@ -45,7 +45,7 @@ def _fold(state: CostState, row: EventRow) -> CostState:
 
 COSTS = Fold(
     name="costs",
-    version=2,
+    version=3,
     reads={"PriceBookSet": _BOOK, "RewardGraded": ("cost", "again")},
     initial=CostState(),
     key=lambda row: PRICES if row.type == "PriceBookSet" else SPENT,

@@ -66,7 +66,7 @@ def _fold(state: CourseState, row: EventRow) -> CourseState:
 
 COURSES = Fold(
     name="courses",
-    version=2,
+    version=3,
     reads={
         "CourseOpened": (
             "course",

@@ -91,7 +91,7 @@ def _fold(state: EnvironmentState, row: EventRow) -> EnvironmentState:
 
 ENVIRONMENTS = Fold(
     name="environments",
-    version=1,
+    version=2,
     reads={
         "EnvironmentProbed": (
             "environment",

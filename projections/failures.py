@@ -100,7 +100,7 @@ def clusters(failures: Iterable[FailureState], contaminated: Set[str]) -> tuple[
 
 FAILURES = Fold(
     name="failures",
-    version=2,
+    version=3,
     reads={
         "RunStarted": ("run", "spec.template", "task_spec.task_class", "task_spec.environment", "arm"),
         "StepTaken": ("run", "index", "intent", "outcome"),

@@ -44,7 +44,7 @@ def _fold(_state: DatasetState, row: EventRow) -> DatasetState:
 
 CHECKPOINTS = Fold(
     name="checkpoints",
-    version=1,
+    version=2,
     reads={"DatasetFrozen": ("dataset", "query", "upto", "rows", "groups", "refused")},
     initial=DatasetState(),
     key=lambda row: f"dataset/{row.text('dataset')}",

@@ -111,7 +111,7 @@ def _fold(state: GroupState, row: EventRow) -> GroupState:
 
 GROUPS = Fold(
     name="groups",
-    version=4,
+    version=5,
     reads={
         "RunStarted": (
             "run",

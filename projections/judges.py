@@ -106,7 +106,7 @@ def _fold(state: JudgedState, row: EventRow) -> JudgedState:
 
 JUDGES = Fold(
     name="judges",
-    version=1,
+    version=2,
     reads={
         "RewardGraded": ("run", "channel", "passed"),
         "JudgeOpined": ("run", "model", "prompt", "passed", "score"),

@@ -97,16 +97,16 @@ def _record(state: PieceState, row: EventRow, recorded: _Recording) -> PieceStat
     )
 
 
-HINTS = _fold_of("hints", 1, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
+HINTS = _fold_of("hints", 2, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
 """Hints: where to find something that a step needs."""
 
 EXEMPLARS = _fold_of(
-    "exemplars", 1, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
+    "exemplars", 2, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
 )
 """Exemplars: the actions of good runs at a step, ranked by reward."""
 
-CURRICULUM = _fold_of("curriculum", 1, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
+CURRICULUM = _fold_of("curriculum", 2, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
 """Snippets: short sequences of steps with one purpose, learned from good runs or authored."""
 
-RECIPES = _fold_of("recipes", 1, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
+RECIPES = _fold_of("recipes", 2, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
 """Recipes: named, reusable pieces of plan, which can be edited as a file."""

@@ -82,7 +82,7 @@ _OF_SHAPE = ("terms.process", "terms.progress", "shaping", "shaped")
 
 REWARDS = Fold(
     name="rewards",
-    version=2,
+    version=3,
     reads={"RewardGraded": (*_OF_GRADE, *_OF_SHAPE)},
     initial=RewardState(),
     key=lambda row: row.text("run"),

@@ -52,7 +52,7 @@ def _key(row: EventRow) -> str | None:
 
 REWRITES = Fold(
     name="rewrites",
-    version=2,
+    version=3,
     reads={
         "RewriteProposed": ("rewrite", "anchor", "change", "rule", "source", "confidence", "run"),
         "RewriteWon": ("rewrite", "run", "control_runs", "control_successes"),

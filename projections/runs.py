@@ -109,7 +109,7 @@ def _fold(state: RunState, row: EventRow) -> RunState:
 
 RUNS = Fold(
     name="runs",
-    version=1,
+    version=2,
     reads={
         "RunStarted": (
             "run",

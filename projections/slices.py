@@ -44,7 +44,7 @@ def _fold(_state: SliceState, row: EventRow) -> SliceState:
 
 SLICES = Fold(
     name="slices",
-    version=1,
+    version=2,
     reads={"SliceRegistered": ("group", "dataset", "query", "upto", "rows", "refused")},
     initial=SliceState(),
     key=lambda row: row.text("group"),

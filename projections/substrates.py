@@ -109,7 +109,7 @@ def _fold(state: SubstrateState, row: EventRow) -> SubstrateState:
 
 SUBSTRATES = Fold(
     name="substrates",
-    version=1,
+    version=2,
     reads={
         "SubstrateChosen": ("environment", "cluster", "substrate", "decay.start", "decay.halved_after"),
         "SubstrateCredited": (

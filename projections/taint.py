@@ -22,8 +22,10 @@ from .verdicts import VERDICTS
 if TYPE_CHECKING:
     from eventlog.events import Artifact, PieceKind
 
-if TYPE_CHECKING:
     from .engine.views import Views
+
+WITHDRAWALS = "withdrawals"
+"""Stream of the events that withdraw runs."""
 
 WITHDRAWN = "withdrawn/"
 ERASED = "erased/"
@@ -226,7 +228,7 @@ def _fold(state: TaintState, row: EventRow) -> TaintState:
 
 TAINT = Fold(
     name="taint",
-    version=3,
+    version=4,
     reads={
         "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
         **{event: (kind, "run") for event, kind in _RECORDED.items()},

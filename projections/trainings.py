@@ -76,7 +76,7 @@ def _fold(state: TrainingState, row: EventRow) -> TrainingState:
 
 TRAININGS = Fold(
     name="trainings",
-    version=1,
+    version=2,
     reads={
         "TrainingStarted": ("training", "attempt", "dataset", "upto", "base", "parent", "config"),
         "TrainingProgressed": ("training", "step", "of", "metrics"),

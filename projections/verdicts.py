@@ -71,7 +71,7 @@ def _fold(state: VerdictState, row: EventRow) -> VerdictState:
 
 VERDICTS = Fold(
     name="verdicts",
-    version=2,
+    version=3,
     reads={
         "EvaluationOpened": (
             "evaluation",

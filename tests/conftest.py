@@ -88,6 +88,18 @@ def _programs_are_forked() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _environment_is_left_as_found() -> Iterator[None]:
+    """What a library writes into the environment ends with the file that used it.
+
+    Ray sets PYTHONBREAKPOINT and leaves it: programs were then started from cold, which cost 8 s each.
+    """
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture
 def cold_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start our own programs, and those that they start, as they start without tests."""
@@ -115,8 +127,13 @@ def server(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dat
         owner = app if settings.owner_url is None else settings.owner_url.get_secret_value()
         yield Database(_psycopg(owner), _psycopg(app), keys)
         return
+    from tests.costs import SERVERS  # noqa: PLC0415 (a plugin: pytest imports it first)
+
     found = embedded.up(home)
     _relax(home)
+    postmaster = embedded.status(home).pid
+    if postmaster is not None:
+        SERVERS[postmaster] = 0.0
     try:
         yield Database(found.owner_url, found.app_url, keys)
     finally:

@@ -1,4 +1,4 @@
-"""What each test costs: processor seconds of the test and of the children that it waited for.
+"""What each test costs: processor seconds of the test, of the children that it waited for, and of its database.
 
 A test may cost 10 processor seconds. One that costs clearly more (`BUSY`) fails, unless it is marked `costly("why")` or
 is a long form that only `make endure` runs. `--costs FILE` writes a line of JSON for each test, and the terminal shows
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import resource
 import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,9 @@ IMPORT_S = 15.0
 """What a test may cost besides that is the first of its process to import one of these: about 10 s (measured)."""
 ROOT = Path(__file__).parents[1]
 FLOORS = {"eventlog": 0, "migrations": 0, "projections": 1, "agents": 2, "trainer": 2, "gate": 2, "api": 3}
+SERVERS: dict[int, float] = {}
+"""The postmasters that work for the tests of this process alone, and the processor seconds last seen of each."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KEY = "cost"
 _BEGAN = pytest.StashKey[tuple[float, float]]()
 
@@ -38,9 +43,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _processor_seconds() -> float:
-    """Processor seconds of this process and of the children that it has waited for."""
+    """Processor seconds of this process, of the children that it has waited for, and of `SERVERS`."""
     both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(each.ru_utime + each.ru_stime for each in both)
+    return sum(each.ru_utime + each.ru_stime for each in both) + sum(map(_server_seconds, SERVERS))
+
+
+def _server_seconds(postmaster: int) -> float:
+    """Processor seconds of a PostgreSQL: its postmaster, and the backends that have ended."""
+    with suppress(OSError):  # it has ended itself
+        stat = Path("/proc", str(postmaster), "stat").read_text().rpartition(")")[2].split()
+        SERVERS[postmaster] = sum(map(int, stat[11:15])) / _TICKS_PER_S
+    return SERVERS[postmaster]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -34,6 +34,8 @@ PROGRAMS: Final = (
 TRAINING: Final = {"trainer", "trainer.rank", "train", "slow", "both"}
 """Words of programs that train themselves or start one that does."""
 FIXED_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "OMP_", "MKL_", "OPENBLAS_", "CUDA_", "HF_", "TRANSFORMERS_")
+READ_LATE: Final = {"PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONBREAKPOINT"}
+"""Of those, what a fork sets anew or reads when it is used, and the buffering of output, which no test looks at."""
 ROOM_FOR_ARGUMENTS: Final = 16_000
 ROOM_FOR_ENVIRONMENT: Final = 100_000
 LARGEST_REQUEST: Final = 180_000
@@ -111,9 +113,7 @@ def _asked(connection: socket.socket, request: Request, descriptors: Sequence[in
 
 def _early(environment: Mapping[str, str]) -> dict[str, str]:
     return {
-        name: value
-        for name, value in environment.items()
-        if name.startswith(FIXED_AT_START) and name not in {"PYTHONPATH", "PYTHONUNBUFFERED"}
+        name: value for name, value in environment.items() if name.startswith(FIXED_AT_START) and name not in READ_LATE
     }
 
 

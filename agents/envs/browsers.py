@@ -22,7 +22,8 @@ def usable(program: Path | None) -> Path:
         raise BrowserMissing(
             what="Chromium",
             actual="none is on the PATH" if program is None else f"{str(program)!r} cannot be run",
-            expected="chromium, chromium-browser or google-chrome, or a program named by FLYWHEEL_CHROMIUM",
-            way_out="apt-get install chromium",
+            expected="chromium-headless-shell, chromium, chromium-browser or google-chrome, or a program named by"
+            " FLYWHEEL_CHROMIUM",
+            way_out="apt-get install chromium-headless-shell",
         )
     return program

@@ -30,8 +30,12 @@ _RANKED: Final = frozenset({"hint", "exemplar"})
 MEDIA_TYPE = "application/vnd.flywheel.memory+json"
 EVERY_KIND: Final[frozenset[PieceKind]] = frozenset(FOLDS)
 _KEYS: Final[Mapping[PieceKind, str]] = {kind: f"{kind}s" for kind in LOOSE}
-_REMADE: Final = {REWRITES.name: frozenset({1, REWRITES.version})}
-"""Fold versions that rebuild a memory to the same bytes: rewrites 2 applies the seeds' rule as version 1 did."""
+_REMADE: Final = {
+    REWRITES.name: frozenset({1, 2, REWRITES.version}),
+    **{fold.name: frozenset({1, fold.version}) for fold in LOOSE.values()},
+}
+"""Fold versions that rebuild a memory to the same bytes: rewrites 2 applies the seeds' rule as version 1 did. The last
+version of each leaves out what was disowned, and nothing was disowned before it."""
 
 
 def piece_of(state: RewriteState) -> Piece:
@@ -104,8 +108,7 @@ def build_memory_artifact(
 def rebuild_memory(views: Views, weights: str, memory: Memory) -> Blob | None:
     """Content of a memory rebuilt from the log at its position; None if today's folds have other versions."""
     kinds = {kind for kind, fold in FOLDS.items() if fold.name in memory.folds}
-    known = {fold.name: _REMADE.get(fold.name, frozenset({fold.version})) for fold in FOLDS.values()}
-    if any(version not in known.get(name, ()) for name, version in memory.folds.items()):
+    if any(version not in _REMADE.get(name, ()) for name, version in memory.folds.items()):
         return None
     return build_memory_artifact(views, weights, without=memory.without, kinds=kinds)[1]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
 from eventlog.blobs import Blob
-from eventlog.errors import FlywheelError, first_fault
+from eventlog.errors import FlywheelError
 from eventlog.events import (
     Change,
     ExemplarCaptured,
@@ -23,11 +24,13 @@ from eventlog.events import (
 from eventlog.events.event import FrozenModel, ScoreMicro
 from projections.pieces import PieceState
 
+from ..edited_files import MOST_STEPS, count_steps, first_bad_address, locate_fault, locate_problem
 from ..plans import Piece
 from .occasions import OccasionPiece, lesson_id
 from .piece_content import MEDIA_TYPE, content_bytes
 
 FORM: Final = "flywheel-memory-1"
+MOST_PIECES: Final = 10_000
 
 LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
 Kind = Literal["hint", "exemplar", "snippet", "recipe"]
@@ -94,19 +97,42 @@ def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
 
 
 def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
-    """Pieces of a memory file, each once. Raises BadMemoryFile for any mistake in it."""
+    """Pieces of a memory file, each once. Raises BadMemoryFile for any mistake in it.
+
+    Its pieces and steps are counted first, because checking each of very many takes long.
+    """
+    facts = _facts_in(text)
     try:
         entries = MemoryFile.model_validate_json(text).pieces
     except ValidationError as error:
-        raise BadMemoryFile(actual=first_fault(error, "the file"), expected=f"JSON of the form {FORM}") from None
-    names = [entry.piece for entry in entries]
-    twice = sorted({name for name in names if names.count(name) > 1})
+        raise BadMemoryFile(actual=locate_fault(error, text), expected=f"JSON of the form {FORM}") from None
+    leading_out = first_bad_address([piece["change"] for piece in facts["pieces"]])
+    if leading_out is not None:
+        (number, *field), fault = leading_out
+        place = ("pieces", number, "change", *field)
+        raise BadMemoryFile(actual=locate_problem(place, fault, text), expected="paths of the site alone")
+    names = Counter(entry.piece for entry in entries)
+    twice = sorted(name for name, number in names.items() if number > 1)
     if twice:
         raise BadMemoryFile(actual=f"{twice[0]} is in it twice", expected="each piece once")
     empty = next((entry for entry in entries if entry.kind in {"snippet", "recipe"} and not entry.title.strip()), None)
     if empty is not None:
         raise BadMemoryFile(actual=f"{empty.kind} {empty.piece} has no title", expected="a title")
     return entries
+
+
+def _facts_in(text: str) -> Any:
+    """The parsed text, if it holds few enough pieces and steps. Raises BadMemoryFile."""
+    try:
+        facts = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadMemoryFile(actual=f"the file: {error}", expected=f"JSON of the form {FORM}") from None
+    pieces = facts.get("pieces") if isinstance(facts, dict) else None
+    if isinstance(pieces, list) and len(pieces) > MOST_PIECES:
+        raise BadMemoryFile(actual=f"it holds {len(pieces)} pieces", expected=f"at most {MOST_PIECES} in one file")
+    if (steps := count_steps(facts)) > MOST_STEPS:
+        raise BadMemoryFile(actual=f"its pieces hold {steps} steps", expected=f"at most {MOST_STEPS} in one file")
+    return facts
 
 
 def entry_of_lesson(lesson: OccasionPiece, state: PieceState) -> MemoryFileEntry:

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 
 from eventlog.errors import first_fault
 
+from ..tls import tls_context
 from .errors import (
     AnswerBroken,
     BadEndpoint,
@@ -86,7 +87,11 @@ class Endpoint:
             raise BadEndpoint(url=self.url, actual="its key fits no header", expected="printable ASCII without spaces")
         own = {secret_header: f"{secret_prefix}{self._secret}"} if self._secret else {}
         self._pool = httpx2.Client(
-            headers={**(headers or {}), **own}, timeout=self.patience.timeout_s, trust_env=False, follow_redirects=False
+            headers={**(headers or {}), **own},
+            timeout=self.patience.timeout_s,
+            trust_env=False,
+            verify=tls_context(),
+            follow_redirects=False,
         )
         self._pause = pause
         self._now = now

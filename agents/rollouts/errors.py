@@ -51,3 +51,9 @@ class SessionWithoutKey(FlywheelError):
 class WorkerLost(FlywheelError):
     """The worker lost its queue: {actual}; expected it to run until stopped. Start it again; its unfinished jobs are
     redelivered."""
+
+
+class BadTaskFile(FlywheelError):
+    """The file {file} is not a valid list of tasks: {actual}; expected {expected}."""
+
+    is_usage = True

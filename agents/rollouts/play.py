@@ -32,6 +32,7 @@ from projections.costs import PriceBook
 from projections.runs import PLANLESS
 
 from ..envs.addresses import shown_in, without_instances
+from ..envs.closing import close_or_count
 from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
@@ -190,7 +191,7 @@ def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[
         try:
             return _play(job, means, instance, profile, ready)
         finally:
-            _close(means.environment, instance)
+            close_or_count(means.environment, instance)
     except (EnvironmentFailure, ModelFailure, WeightsFailure) as failure:
         detail = without_instances(shown_in(str(failure)), *([] if instance is None else [instance.instance]))
         missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=detail)
@@ -285,10 +286,3 @@ def _cause(failure: EnvironmentFailure | ModelFailure | WeightsFailure) -> Missi
             return "model_down"
         case _:
             return "platform_error"
-
-
-def _close(client: Environment, instance: Instance) -> None:
-    try:
-        client.close(instance)
-    except EnvironmentFailure:
-        return

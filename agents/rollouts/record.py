@@ -1,7 +1,7 @@
 """Recording of jobs: a run's start is appended before its first step, all its other events in one append at its end.
 
 A process killed in between leaves a run that is started and not ended. The next process plays it again, and the append
-keys ensure that its start and its end are in the log once. Proposals are appended together with an accepted end, so a
+keys ensure that its start and its end are in the log once. A run's proposals are appended together with its end, so a
 kill loses no proposal, and a refused end proposes nothing.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from eventlog.blobs import BlobStore
 from eventlog.events import HintRecorded, RewriteProposed, RunMissing
-from eventlog.store import Append, EventStore, KeyReused, Position
+from eventlog.store import Append, EventStore, KeyReused, Outcome, Position, Rejected
 
 from .dispatching.dispatch import beside
 from .errors import KeyTaken, StartedOtherwise
@@ -77,25 +77,28 @@ def _try_to_play(job: Job, means: Means, profile: bytes | None, ready: Callable[
 
 
 def _record_end(job: Job, store: EventStore, played: Played) -> bool:
-    """Append the end of a run and its proposals. True if this end is the one in the log.
+    """Append the end of a run and its proposals, all or none. True if this end is the one in the log.
 
-    With proposals, the log is searched for an end first, because appends beside a refused end are not refused with it.
-    All are appended together, because a process killed between two appends would lose the proposals.
+    A proposal that another run of the sweep has made is left out, and the rest is appended again.
     """
-    proposals = _proposals(job, played)
-    if proposals and _has_ended(store, job):
-        return False
-    return _stands(store, _finish(job, played), *proposals)
+    end, proposals = _finish(job, played), _proposals(job, played)
+    while proposals:
+        result = store.append_together([end, *proposals])
+        if not isinstance(result, Rejected):
+            return True
+        if result.refusals[0] is not None:
+            return _is_held(store, end, result.refusals[0])
+        proposals = [each for each, why in zip(proposals, result.refusals[1:], strict=True) if why is None]
+    return _stands(store, end)
 
 
-def _has_ended(store: EventStore, job: Job) -> bool:
-    ends = store.read(stream=f"run/{job.run}", types=["RunFinished", "RunMissing"])
-    return next(ends, None) is not None
+def _stands(store: EventStore, request: Append) -> bool:
+    """Append a request. True if the log holds it with this content. Raises KeyTaken."""
+    return _is_held(store, request, store.append([request])[0])
 
 
-def _stands(store: EventStore, request: Append, *others: Append) -> bool:
-    """Append all requests together. True if the log holds the first with this content. Raises KeyTaken."""
-    outcome = store.append([request, *others])[0]
+def _is_held(store: EventStore, request: Append, outcome: Outcome) -> bool:
+    """True if the log holds a request of this outcome; False if it has another content there. Raises KeyTaken."""
     if not isinstance(outcome, KeyReused):
         return True
     before = next(store.read(after=Position(outcome.first - 1), upto=outcome.first))

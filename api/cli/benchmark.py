@@ -76,7 +76,7 @@ def freeze_(
     """Freeze tasks with visible and sealed seeds on an admitted site, and the alpha that judging may spend."""
     with (
         open_project() as house,
-        only_controller(house.engine, site),
+        only_controller(house, site) as house,
         placed_at(house, site, Where(url, admin_url)) as placed,
     ):
         see_admission(house, placed.environment, site, None)
@@ -121,8 +121,8 @@ def refresh(
         found = find_benchmark(house.views(), benchmark).frozen_event()
         visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
         amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
-        with only_controller(house.engine, found.environment):
-            frozen = renew(house, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
+        with only_controller(house, found.environment) as own:
+            frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
     _tell(frozen, as_json=as_json)
 
 

@@ -36,7 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "erase": ("erase:erase", "Destroy the key and the bytes of a subject, and record that it was done."),
     "train": ("train:train", "Train a model on a dataset and save the checkpoint."),
     "db": ("db:app", "The database: up, down, status, migrate."),
-    "log": ("log:app", "The log: head, tail, verify, sign, archive, export, import."),
+    "log": ("log:app", "The log: head, tail, verify, sign, inspect, disown, archive, export, import."),
     "rollout": ("rollout:app", "Rollouts: sweep, biased, status."),
     "runs": ("runs:app", "Runs: list, show, replay, grade, regrade, judges, withdraw."),
     "rewrites": ("rewrites:app", "Rewrites: list, show."),

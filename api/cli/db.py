@@ -44,7 +44,7 @@ def first_token(house: House) -> None:
     """Issue and print the first admin token, unless there is one."""
     if tokens.has_any(house.views()):
         return
-    plain = tokens.issue(house.store, "admin", "operator")
+    plain = tokens.issue(house.store, "admin", "operator", "admin")
     say(f"Admin token for the REST API: {plain}")
     say("Save it now: it is not shown again. `flywheel token issue NAME` creates another one.")
 

@@ -24,6 +24,7 @@ from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
@@ -82,16 +83,17 @@ def run_(
         _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
         with (
-            only_controller(house.engine, frozen.environment),
+            only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
             executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
         ):
+            refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
-            see_admission(house, client, frozen.environment, first_admission(house, placed, reporter))
-            _warn(house, frozen, chosen, rules)
-            house.blobs.put([memory])
-            evaluation = challenge(house, frozen, chosen, rules, doing)
-            play_and_settle(house, client, evaluation, course, reporter, doing)
+            see_admission(own, client, frozen.environment, first_admission(own, placed, reporter))
+            _warn(own, frozen, chosen, rules)
+            own.blobs.put([memory])
+            evaluation = challenge(own, frozen, chosen, rules, doing)
+            play_and_settle(own, client, evaluation, course, reporter, doing)
         state = show_verdict(house.views(), evaluation).verdict
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])

@@ -1,4 +1,4 @@
-"""`flywheel log`: read, verify, sign, archive and transfer the log."""
+"""`flywheel log`: read, verify, sign, archive and transfer the log, and disown forged events."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.text import Text
 
+from eventlog.append_keys import covered_from
 from eventlog.events import EVENT_TYPES
 from eventlog.signature import Signed, key_fingerprint
 from eventlog.store import Position, Recorded
@@ -19,6 +20,7 @@ from eventlog.verification import verify_log
 
 from ..controllers.summary import head_chain
 from ..errors import BeyondHead
+from ..history.disown import disown, forged_events
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, project_engine
 from ..queries.encoding import encode_value
@@ -26,9 +28,11 @@ from ..queries.events import logged_event
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
-from .output import ERR, AsJson, bar, emit_json, open_project, print_rows, say
+from .output import ERR, AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 
-app = typer.Typer(help="The log: head, tail, verify, sign, archive, export, import.", no_args_is_help=True)
+app = typer.Typer(
+    help="The log: head, tail, verify, sign, inspect, disown, archive, export, import.", no_args_is_help=True
+)
 
 _WORTH_A_PROCESS = 20_000
 
@@ -102,7 +106,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check every event's digest, the gapless order, the hash chain, versions and keys, and the guards.
+    """Check every event's digest, the gapless order, the hash chain, versions, append keys, and the guards.
 
     With --signature, also check that the log still contains the signed head. The check stops at the first damage, which
     is the same for any --workers.
@@ -118,12 +122,18 @@ def verify(
         signed = None if signature is None else check_signed(house, signature, public_key, head)
         upto = Position(last or head)
         chain = _verify_chain(house, Position(first - 1), upto, workers, "verifying the log")
+        covered = covered_from(house.engine)
     amount = upto - first + 1
     if as_json:
-        shown = None if signed is None else {**signed.model_dump(mode="json"), "key": _fingerprint(signed)}
-        emit_json({"verified": amount, "from": first, "to": upto, "chain": chain.hex(), "signature": shown})
+        plain = None if signed is None else signed.model_dump(mode="json", exclude_none=True)
+        shown = None if signed is None or plain is None else {**plain, "key": _fingerprint(signed)}
+        found = {"verified": amount, "from": first, "to": upto, "chain": chain.hex(), "keys_from": covered}
+        emit_json({**found, "signature": shown})
         return
     say(f"{amount} events verify{'' if first == 1 else f' from position {first} on'}; chain {chain.hex()}")
+    if upto and covered != 1:
+        since = "the next append" if covered is None else f"position {covered}"
+        say(f"The names of append keys are in the chain from {since} on; before that, only their digests are checked.")
     if signed is not None:
         say(f"What {_fingerprint(signed)} signed at {signed.at} still stands at position {signed.position}.")
 
@@ -191,6 +201,56 @@ def import_(
             count = import_log(engine, file, advance, blobs=blobs)
     found = {"events": count, "file": file}
     emit_json(found) if as_json else say(f"{count} events imported; `flywheel log verify` checks them")
+
+
+@app.command()
+def inspect(
+    after: Annotated[int, typer.Option(min=0, help="Only events after this position.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of events.")] = 100,
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List forged events: those that their actor may not have written, and that were not disowned.
+
+    The holder of a token writes as api:NAME, and may write only what the REST API takes from outside.
+    """
+    with open_project() as house:
+        found = [event for event in forged_events(house.views_at(as_of)) if event.position > after]
+    shown, following = found[:limit], found[limit - 1].position if len(found) > limit else None
+    rows = [{**msgspec.structs.asdict(event), "at": event.moment.isoformat()} for event in shown]
+    if as_json:
+        emit_json({"events": rows, "next": following})
+        return
+    print_rows(rows, ("position", "at", "type", "stream", "actor"), as_json=False, empty="no forged events")
+    if following is not None:
+        say(f"{len(found) - limit} more: flywheel log inspect --after {following}")
+    if found:
+        say("To leave them out of every projection: flywheel log disown --all --reason WHY (or POSITION... for some)")
+
+
+@app.command("disown")
+def disown_command(
+    reason: Annotated[str, typer.Option(help="Why.")],
+    positions: Annotated[list[int] | None, typer.Argument(min=1, help="Positions that `log inspect` lists.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that `log inspect` lists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave forged events out of every projection from now on, by an event of its own. Nothing is deleted.
+
+    As of an earlier position, reads still show what they led to.
+    """
+    if every == bool(positions):
+        raise typer.BadParameter("name the positions of forged events, or --all")
+    with open_project() as house:
+        views = house.views()
+        chosen = [event.position for event in forged_events(views)] if every else positions or []
+        since = disown(house.store, views, chosen, reason, "operator")
+        house.views()
+    found = sorted(set(chosen))
+    if as_json:
+        emit_json({"disowned": found, "since": since})
+    else:
+        say(f"Every projection leaves {len(found)} forged events out from position {since} on.")
 
 
 @app.command()

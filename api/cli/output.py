@@ -19,6 +19,8 @@ from eventlog.errors import BlobErased
 from .progress_lines import print_progress
 
 if TYPE_CHECKING:
+    from eventlog.database import OutagePatience
+
     from ..house import House
     from ..reporter import Advance
 
@@ -46,12 +48,12 @@ AsOf = Annotated[
 
 
 @contextmanager
-def open_project() -> Iterator[House]:
-    """Open the house that the settings describe, and close it afterwards."""
+def open_project(patience: OutagePatience | None = None) -> Iterator[House]:
+    """Open the house that the settings describe, and close it afterwards. With `patience`, wait for a lost database."""
     from ..house import open_house
     from ..settings import read_settings
 
-    with closing(open_house(read_settings())) as house:
+    with closing(open_house(read_settings(), patience)) as house:
         yield house
 
 

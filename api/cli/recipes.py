@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from agents.edited_files import read_edited
 from agents.learning.memory_file import BadMemoryFile
 
 from ..history.memory_file import export_memory, import_memory
@@ -50,7 +51,7 @@ def import_(
 ) -> None:
     """Add the pieces of a file that memory lacks, as candidates. A file with a mistake adds nothing."""
     try:
-        text = file.read_text("utf-8")
+        text = read_edited(file)
     except (OSError, UnicodeDecodeError) as error:
         raise BadMemoryFile(actual=str(error), expected="a file written by `flywheel recipes export`") from None
     with open_project() as house:

@@ -114,5 +114,9 @@ def go_slowly(
 
     admit = first_admission(house, placed, reporter)
     site, client = placed.site.name, placed.environment
-    warm_up = Warming(house, client, site, course, warming, reporter, serve_base).run if placed.tabs is None else None
-    return SlowController(house, client, site, course, reporter, serve_base, base, warm_up, admit).run()
+
+    def warm_up(own: House) -> str:
+        return Warming(own, client, site, course, warming, reporter, serve_base).run()
+
+    may_warm_up = warm_up if placed.tabs is None else None
+    return SlowController(house, client, site, course, reporter, serve_base, base, may_warm_up, admit).run()

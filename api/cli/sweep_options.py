@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import TypeAdapter
 
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.rollouts.decompose import decompose
+from agents.rollouts.task_file import read_task_file
 from eventlog.events import SweepPlanned, Template
 
 from ..controllers.variance_seek import Limits
@@ -23,7 +23,6 @@ from ..sweeps.models import agent_model
 from ..sweeps.plan import site_templates
 from ..sweeps.seeds import fresh_seeds
 
-_FILE = TypeAdapter(tuple[Template, ...])
 _MICRO = 1_000_000
 _MOST_SEEDS = 100_000
 _MOST_SIBLINGS = 6
@@ -193,10 +192,10 @@ def sweep_templates(
 ) -> tuple[Template, ...]:
     """Templates of a file, else of the site's tasks, filtered by name. Plans in free text are turned into steps.
 
-    The configured model is called once for each text. Raises ValidationError, UnknownTemplate, BadParameter,
+    The configured model is called once for each text. Raises BadTaskFile, FileTooLarge, UnknownTemplate, BadParameter,
     NoModel, ModelFailure, PlanRefused.
     """
-    found = choose_templates(site_templates(client) if file is None else _FILE.validate_json(file.read_bytes()), names)
+    found = choose_templates(site_templates(client) if file is None else read_task_file(file), names)
     if all(template.plan_steps or template.plan_text is None for template in found):
         return found
     with agent_model(house.settings) as model:

@@ -18,6 +18,7 @@ from projections.runs import PLANLESS
 
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
@@ -71,15 +72,16 @@ def set_up_sweep(
 ) -> Iterator[SweepSetup]:
     """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
-    Raises SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of, only_controller and
-    see_admission raise.
+    Raises ForgedEvents, SessionNotKept, NoLogprobs, NoJudge, OtherExecutor, and what placed_at, executor_of,
+    only_controller and see_admission raise.
     """
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
         executor_of(way, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as executor,
-        only_controller(house.engine, site),
+        only_controller(house, site) as house,
     ):
+        refuse_forged(house.views())
         refuse_session_not_kept(session, executor)
         if wants_logprobs:
             refuse_without_logprobs(executor)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from eventlog.events import TokenRole
 from projections.access import ACCESS
 
 from .. import tokens
@@ -13,14 +14,24 @@ from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The token's name.")]
+Role = Annotated[
+    TokenRole,
+    typer.Option(
+        help="read: every GET. ingest: also append runs of other agents, their rewards, prices and blobs. "
+        "operate, admin: the same over HTTP."
+    ),
+]
 
 
 @app.command()
-def issue(name: Name, as_json: AsJson = False) -> None:
-    """Create a token and print it. It cannot be shown again."""
+def issue(name: Name, role: Role = tokens.DEFAULT_ROLE, as_json: AsJson = False) -> None:
+    """Create a token and print it. It cannot be shown again.
+
+    The role ingest, the default, may call every route of today's REST API; docs/rest.md has what each role may.
+    """
     with open_project() as house:
-        plain = tokens.issue(house.store, name, "operator")
-    emit_json({"name": name, "token": plain}) if as_json else say(plain)
+        plain = tokens.issue(house.store, name, "operator", role)
+    emit_json({"name": name, "role": role, "token": plain}) if as_json else say(plain)
 
 
 @app.command("list")

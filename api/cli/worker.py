@@ -7,16 +7,19 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from threading import Event
 from typing import Annotated
 
 import typer
 
+from agents.envs.closing import UNCLOSED
 from agents.envs.sandbox import PORT
 from agents.executors.executor import Executor
 from agents.models.model import Model
-from agents.rollouts.dispatching.durable import SHORTEST_RESCUE_S, Notice, Terms
+from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
+from eventlog.database import OutagePatience
 
 from ..controllers.fast import Controller
 from ..course import Course
@@ -39,6 +42,10 @@ _TEXTS = {
     "failed": "{run}: failed, will be retried: {error}",
     "parked": "{run}: failed too often, parked: {error}",
     "timed_out": "{run}: took too long, recorded as missing",
+    "interrupted": "{run}: the connection to the database was lost; put back in the queue",
+    "unreachable": "the database does not answer; waiting up to {outage_s:g} s: {error}",
+    "reached": "the database answers again",
+    "unclosed": "{count} instances could not be closed, so their site may keep them",
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
@@ -72,6 +79,9 @@ def worker(
             min=SHORTEST_RESCUE_S, help="Seconds without a heartbeat after which another worker counts as lost."
         ),
     ] = 30,
+    outage: Annotated[
+        float, typer.Option(min=0, help="Seconds to wait for a database that stops answering. Runs are kept meanwhile.")
+    ] = OUTAGE_S,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Exit when the queue is empty.")] = False,
     retry_parked: Annotated[
         bool, typer.Option("--retry-parked", help="First put parked jobs back in the queue.")
@@ -102,9 +112,11 @@ def worker(
         verdicts=verdicts,
         clusters=cluster,
     )
-    terms = Terms(max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty)
-    tell = _as_json if as_json else _as_text
-    with open_project() as house, ExitStack() as stack:
+    terms = Terms(
+        max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty, outage_s=outage
+    )
+    tell, is_over = _as_json if as_json else _as_text, Event()
+    with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
         watching: Watching = nobody
@@ -140,7 +152,10 @@ def worker(
             advisor=advisor,
             rule=course.rule,
             controlling=controlling,
+            give_up=is_over.set,
         )
+        if UNCLOSED.number:
+            tell("unclosed", count=UNCLOSED.number)
         parked = len(queue.parked_jobs()) if client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
     if until_empty and parked:

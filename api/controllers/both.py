@@ -5,6 +5,7 @@ from __future__ import annotations
 from projections.engine.views import Views
 
 from ..course import Course
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.courses import last_course, present_course
@@ -15,14 +16,16 @@ from .slow_next import SlowCourse
 def begin_both(house: House, site: str, fast: Course, slow: SlowCourse) -> str | None:
     """Open or resume the courses of both loops. Returns why the fast loop ended, or None if it is still to run.
 
-    The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy.
+    The slow course is opened first: any fast course closed after that counts as the fast part. Raises ControllerBusy,
+    ForgedEvents.
     """
-    with only_controller(house.engine, site):
-        open_course(house.store, house.views(), site, slow)
-        views = house.views()
+    with only_controller(house, site) as own:
+        refuse_forged(own.views())
+        open_course(own.store, own.views(), site, slow)
+        views = own.views()
         ended = fast_part_ended(views, site)
         if ended is None:
-            open_course(house.store, views, site, fast)
+            open_course(own.store, views, site, fast)
         return ended
 
 

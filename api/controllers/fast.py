@@ -6,7 +6,7 @@ The next step is read from the log alone, so a killed process resumes where it s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -28,6 +28,7 @@ from ..environments.admission import see_admission
 from ..errors import TooSmall
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
 from ..evaluations.evaluate import challenge, challenger_now, concerns, play_and_settle
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark, shortage
@@ -91,10 +92,11 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted, NothingGraded.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, NothingGraded, LockLost.
         """
-        with only_controller(self.house.engine, self.site):
-            return self._run()
+        with only_controller(self.house, self.site) as house:
+            refuse_forged(house.views())
+            return replace(self, house=house)._run()
 
     def _run(self) -> str:
         self._begin()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
@@ -28,6 +28,7 @@ from ..environments.admission import see_admission
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, unavailable_instances, without_plans
 from ..evaluations.evaluate import challenge, play_and_settle
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
@@ -65,8 +66,8 @@ from .warmup_next import bases_of, newest_base
 Serving = Callable[[Base], AbstractContextManager[Executor]]
 """Start an executor on a base model. It can play the base (`base`) and every checkpoint on it, named by digest."""
 
-WarmUp = Callable[[], str]
-"""Make the first base model and return its digest. Resumes an interrupted warm-up from the log."""
+WarmUp = Callable[[House], str]
+"""Make the first base model in a house and return its digest. Resumes an interrupted warm-up from the log."""
 
 
 def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
@@ -107,21 +108,25 @@ class SlowController:
     def run(self) -> str:
         """Play rounds until all are done. Returns the reason for stopping.
 
-        Raises ControllerBusy, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the champion's
-        weights have another base, because its arm could not be played.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the
+        champion's weights have another base, because its arm could not be played. Also LockLost.
         """
-        with only_controller(self.house.engine, self.site):
-            first_facts(self.house)
-            see_admission(self.house, self.client, self.site, self.admit)
-            is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
-            if is_frozen:
-                self._refuse_other_tasks()
-            base = self._base()
-            if not is_frozen:
-                freeze_on(self.house, self._benchmark(), SLOW_CONTROLLER)
-            with self.serving(base) as executor:
-                refuse_unserved(executor, (present_champion(self.house.views()).pointed_artifact(),))
-                return self._rounds(base, executor)
+        with only_controller(self.house, self.site) as house:
+            refuse_forged(house.views())
+            return replace(self, house=house)._run()
+
+    def _run(self) -> str:
+        first_facts(self.house)
+        see_admission(self.house, self.client, self.site, self.admit)
+        is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
+        if is_frozen:
+            self._refuse_other_tasks()
+        base = self._base()
+        if not is_frozen:
+            freeze_on(self.house, self._benchmark(), SLOW_CONTROLLER)
+        with self.serving(base) as executor:
+            refuse_unserved(executor, (present_champion(self.house.views()).pointed_artifact(),))
+            return self._rounds(base, executor)
 
     def _rounds(self, base: Base, executor: Executor) -> str:
         while True:
@@ -180,7 +185,7 @@ class SlowController:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
             if not rounds_on(self.house.store, self.site):  # with rounds played, the loop may already be finished
                 open_course(self.house.store, views, self.site, self.course)
-            named = self.warm_up()
+            named = self.warm_up(self.house)
         return base_of(self.house, named, None)
 
     def _benchmark(self) -> BenchmarkFrozen:

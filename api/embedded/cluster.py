@@ -144,15 +144,13 @@ def _start(setup: Setup, layout: Layout, passwords: Passwords | None, deadline: 
     runs_as, installed = account(setup.way, setup.user), reachable_binaries(setup, layout)
     place = sockets(layout.home, layout.store, Path(tempfile.gettempdir()).resolve())
     layout = settled_sockets(setup, layout, place)
-    fresh = passwords is None
     passwords = passwords or create(installed, layout, runs_as, deadline)
     postmaster.remove_leftovers(layout, deadline)
     write_private(layout.configuration, configuration(layout.sockets), 0o600 if runs_as.uid is None else 0o644)
     pid = postmaster.launch(installed, layout, runs_as)
     if not postmaster.await_ready(pid, layout, deadline):
         raise StartFailed(data=layout.data, log=layout.log, tail=postmaster.tail(layout.log))
-    if fresh:
-        ensure_roles(passwords, layout, deadline)
+    ensure_roles(passwords, layout, deadline)  # at every start, because an older version may have granted more
     return layout, passwords
 
 

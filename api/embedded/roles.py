@@ -47,6 +47,8 @@ def ensure_roles(passwords: Passwords, layout: Layout, deadline: float) -> None:
         for statement in (
             "ALTER DATABASE {database} OWNER TO {owner}",
             "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+            "REVOKE ALL ON FUNCTION lo_create(oid), lo_creat(integer), lo_from_bytea(oid, bytea) FROM PUBLIC",
+            "REVOKE ALL ON FUNCTION lo_import(text), lo_import(text, oid) FROM PUBLIC",
             "REVOKE CONNECT, TEMPORARY ON DATABASE {database} FROM PUBLIC",
             "GRANT CONNECT ON DATABASE {database} TO {admin}, {owner}, {app}",
         ):

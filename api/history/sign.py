@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from pydantic import ValidationError
 
+from eventlog.append_keys import key_chain_at
 from eventlog.errors import NotASignature
 from eventlog.signature import LogHead, Signed, check_log_head, check_signature, sign
 from eventlog.store import START, Position
@@ -41,14 +42,15 @@ def store_opener(house: House) -> Opening:
 
 def log_up_to(house: House, head: Position) -> LogHead:
     """The log up to `head`, to sign or to compare with a signed head."""
-    return LogHead(house.settings.project, head, partial(chain_at, house.store))
+    keys = partial(key_chain_at, house.engine)
+    return LogHead(house.settings.project, head, partial(chain_at, house.store), keys)
 
 
 def to_sign(house: House) -> tuple[LogHead, Position]:
     """The log with the head to sign, and the position signed last (or the start).
 
-    Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated or LogRewritten if the log does not extend the
-    head signed last.
+    Raises NothingToSign, NotASignature, and ForeignLog, LogTruncated, LogRewritten or KeysRewritten if the log does not
+    extend the head signed last.
     """
     last = house.settings.key_folder / LAST
     now = log_up_to(house, house.store.head())
@@ -72,7 +74,8 @@ def sign_head(house: House, now: LogHead, at: datetime) -> Signed:
 def check_signed(house: House, file: Path, public_key: Path | None, head: Position) -> Signed:
     """Check a signed head: signed by the trusted key and still part of the log up to `head`. Returns it.
 
-    Raises NotASignature, NoTrustedKey, BadKeyFile, ForeignKey, SignatureBroken, ForeignLog, LogTruncated, LogRewritten.
+    Raises NotASignature, NoTrustedKey, BadKeyFile, ForeignKey, SignatureBroken, ForeignLog, LogTruncated, LogRewritten,
+    KeysRewritten.
     """
     signed = read_signed(file)
     check_signature(signed, trusted_key(public_key or house.settings.key_folder / PUBLIC))
@@ -92,7 +95,7 @@ def read_signed(file: Path) -> Signed:
 
 def signed_text(signed: Signed) -> str:
     """A signed statement as a JSON object with one field per line."""
-    return signed.model_dump_json(indent=2) + "\n"
+    return signed.model_dump_json(indent=2, exclude_none=True) + "\n"
 
 
 def write_signed(signed: Signed, file: Path) -> None:

@@ -10,14 +10,13 @@ from eventlog.store import Append, Conflict, EventStore, KeyReused, Position
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
 from projections.runs import RUNS
-from projections.taint import Tainted, runs_of_artifact, trace_taint, withdrawals
+from projections.taint import WITHDRAWALS, Tainted, runs_of_artifact, trace_taint, withdrawals
 
 from ..datasets.freeze import holding_over
 from ..errors import AlreadyWithdrawn, NoReason
 from ..house import House
 from ..queries.runs import unknown_run
 
-STREAM = "withdrawals"
 MOST_IN_ONE = 200
 """How many runs one event names at most; a longer list becomes several events of one append."""
 
@@ -50,7 +49,7 @@ def withdraw_runs(store: EventStore, runs: Sequence[str], reason: str, actor: st
     """
     events = withdrawal(runs, reason)
     key = f"withdraw:{digest(sorted(runs)).hex()[:32]}"
-    (outcome,) = store.append([Append(STREAM, events, actor, key=key)])
+    (outcome,) = store.append([Append(WITHDRAWALS, events, actor, key=key)])
     if isinstance(outcome, KeyReused):
         raise _already(runs, outcome.first)
     if isinstance(outcome, Conflict):

@@ -1,4 +1,7 @@
-"""Who may call: a bearer token whose hash the log knows. Only the projection of tokens has to be up for this."""
+"""Who may call: a bearer token whose hash the log knows and whose role suffices.
+
+Only the projection of tokens has to be up for this.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from projections.access import ACCESS
+from projections.access import ACCESS, TokenState
 from projections.engine.builds import bookmarks
-from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews
 from projections.errors import ProjectionParked
 
@@ -17,31 +19,33 @@ from ..house import House
 from ..tokens import has_any, holder
 from .errors import NotAuthorized
 from .reading import HouseOf, mark
+from .roles import check_role, least_role
 
 _BEARER = HTTPBearer(auto_error=False, description="a token of `flywheel token issue NAME`")
 
 Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
-def caller(request: Request, house: HouseOf, presented: Presented) -> str:
-    """The name of the caller's token. Raises NotAuthorized, ProjectionParked."""
+def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState:
+    """The caller's token, whose role may call this route. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
     views = _tokens(house)
-    name = holder(views, presented.credentials)
-    if name is None:
+    found = holder(views, presented.credentials)
+    if found is None:
         known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
         raise NotAuthorized(actual=known)
     mark(request, views.upto)
-    return name
+    method, path = request.method, request.scope["path"]
+    check_role(found, least_role(method, path), f"call {method} {path}")
+    return found
 
 
-Caller = Annotated[str, Depends(caller)]
+Caller = Annotated[TokenState, Depends(caller)]
 
 
 def _tokens(house: House) -> PostgresViews:
-    gatekeeper = Projector(house.engine, (ACCESS,), house.store)  # the others may be behind, and are not waited for
-    reached = gatekeeper.catch_up()
+    reached = house.gatekeeper.catch_up()
     (bookmark,) = bookmarks(house.engine, (ACCESS,))
     if bookmark.parked_at is not None:
         raise ProjectionParked(

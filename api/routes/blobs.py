@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from eventlog.blobs import Blob
 
+from .bodies import read_body
 from .errors import BlobTooLarge
-from .problems import problem_of
+from .problems import CUT, SLOW, problem_of
 from .reading import HouseOf, reply
 
 router = APIRouter(prefix="/blobs", tags=["blobs"])
@@ -36,20 +37,11 @@ Subject = Annotated[
 ]
 
 
-async def _read_body(request: Request) -> bytes:
-    """The body of a request; reading stops as soon as it is too large. Raises BlobTooLarge."""
-    announced = request.headers.get("Content-Length", "")
-    if announced.isdecimal() and int(announced) > MOST_BYTES:
-        raise BlobTooLarge(actual=f"{announced} bytes", expected=MOST_BYTES)
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BYTES:
-            raise BlobTooLarge(actual=f"more than {MOST_BYTES} bytes", expected=MOST_BYTES)
-    return bytes(body)
+async def _blob_body(request: Request, house: HouseOf) -> bytes:
+    return await read_body(request, MOST_BYTES, house.settings.body_seconds, BlobTooLarge)
 
 
-Body = Annotated[bytes, Depends(_read_body)]
+Body = Annotated[bytes, Depends(_blob_body)]
 
 
 @router.post(
@@ -59,6 +51,9 @@ Body = Annotated[bytes, Depends(_read_body)]
     openapi_extra={"requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string"}}}}},
     responses={
         201: {"description": "They are kept, now or since before: their address."},
+        400: CUT,
+        403: problem_of("The token's role may not put blobs."),
+        408: SLOW,
         410: problem_of("The subject was erased."),
         413: problem_of(f"More than {MOST_BYTES} bytes."),
     },

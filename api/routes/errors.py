@@ -9,12 +9,31 @@ class NotAuthorized(FlywheelError):
     """{actual}: expected `Authorization: Bearer <token>` with a token that is accepted; issue one with `flywheel token issue NAME`."""
 
 
+class RoleTooLow(FlywheelError):
+    """The token {token!r} has the role {actual}: expected {expected} or a role above it to {what}. Issue another token with
+    `flywheel token issue NAME --role {expected}`."""
+
+
 class Unprocessable(FlywheelError):
     """{where} is {actual}: expected {expected}."""
 
 
 class BlobTooLarge(FlywheelError):
     """The body has {actual}: expected at most {expected} bytes in one blob; put it in parts."""
+
+
+class AppendTooLarge(FlywheelError):
+    """The body has {actual}: expected at most {expected} bytes in one append, and nothing was written. Append fewer events at a time,
+    put long texts into blobs with POST /v1/blobs, or have FLYWHEEL_APPEND_BYTES raised where `flywheel serve` runs."""
+
+
+class BodyTooSlow(FlywheelError):
+    """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
+    bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""
+
+
+class BodyCut(FlywheelError):
+    """The connection ended after {actual} bytes of the body: expected all of it. Nothing was written; send it again."""
 
 
 class NotAcceptable(FlywheelError):

@@ -13,14 +13,16 @@ from eventlog.chain import EXACT
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
+from projections.access import TokenState
 
 from ..house import House
 from ..queries import events as queries
 from . import outside
 from .access import Caller
 from .admission import append_limiter
-from .errors import AppendConflict, AppendKeyReused, Unprocessable
-from .problems import faults, problem_of
+from .bodies import read_body
+from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
+from .problems import CUT, SLOW, faults, problem_of
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .schemas import ANY_EVENT, answer_of
 
@@ -64,14 +66,15 @@ def read_events(
     return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
 
 
-async def _body(request: Request) -> bytes:
-    return await request.body()
+async def _append_body(request: Request, house: HouseOf) -> bytes:
+    settings = house.settings
+    return await read_body(request, settings.append_bytes, settings.body_seconds, AppendTooLarge)
 
 
-RawBody = Annotated[bytes, Depends(_body)]
+RawBody = Annotated[bytes, Depends(_append_body)]
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", max_length=200, pattern=r"^[^\x00]+$", description="wins over `key` in the body"),
+    Header(alias="Idempotency-Key", min_length=1, max_length=200, description="wins over `key` in the body"),
 ]
 
 
@@ -88,32 +91,35 @@ Key = Annotated[
     responses={
         200: answer_of(queries.AppendAnswer, "The key was seen with this content: the positions it took then."),
         201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
-        403: problem_of("Events that only the gate and an operator append."),
+        400: CUT,
+        403: problem_of("Events that no token's holder, or none of this role, may append."),
+        408: SLOW,
         409: problem_of("The stream is at another version, or the key had other content."),
+        413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
         429: problem_of("Too many appends wait; try again with the same key."),
     },
 )
-async def append_events(request: Request, house: HouseOf, name: Caller, body: RawBody, key: Key = None) -> Response:
+async def append_events(request: Request, house: HouseOf, token: Caller, body: RawBody, key: Key = None) -> Response:
     """Append runs of your own agents (`ext-...`), their rewards, and prices, validated against the vocabulary.
 
     `key` makes a retry harmless; keys of different tokens do not clash. `expect` refuses a stale decision.
     """
     # in a separate thread pool, so that appends that wait for one another do not block reads
-    return await to_thread.run_sync(_append, request, house, name, body, key, limiter=append_limiter(request))
+    return await to_thread.run_sync(_append, request, house, token, body, key, limiter=append_limiter(request))
 
 
-def _append(request: Request, house: House, name: str, body: bytes, key: str | None) -> Response:
+def _append(request: Request, house: House, token: TokenState, body: bytes, key: str | None) -> Response:
     try:
         asked = AppendBody.model_validate_json(body)
     except ValidationError as error:
         raise _unprocessable(error.errors(include_url=False, include_input=False)) from error
-    outside.check_foreign_events(asked.stream, asked.events)
+    outside.check_foreign_events(token, asked.stream, asked.events)
     append = Append(
         stream=asked.stream,
         events=asked.events,
-        actor=f"api:{name}",
+        actor=f"api:{token.token}",
         expect=asked.expect,
-        key=f"api:{name}:{key or asked.key or fresh_key()}",
+        key=f"api:{token.token}:{key or asked.key or fresh_key()}",
         cause=None if asked.cause is None else Position(asked.cause),
     )
     (outcome,) = house.store.append([append])
@@ -124,7 +130,10 @@ def _unprocessable(errors: Sequence[Any]) -> Unprocessable:
     found = faults(errors)
     where, message = found[0]["where"] or "the body", found[0]["message"]
     return Unprocessable(
-        where=where, actual=f"refused ({message})", expected="the shape that /openapi.json shows for it", errors=found
+        where=where,
+        actual=f"refused ({message})",
+        expected="an `AppendBody`, as /openapi.json describes it",
+        errors=found,
     )
 
 

@@ -10,17 +10,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from agents.envs.closing import UNCLOSED
 from eventlog.group_commit import Counts
 from projections.engine.builds import lags
 
 from ..house import House
 from .access import caller
+from .problems import problem_of
 from .reading import HouseOf
 
 router = APIRouter(tags=["health"], dependencies=[Depends(caller)])
 
 
-@router.get("/metrics", summary="Figures for Prometheus", response_class=Response)
+@router.get(
+    "/metrics",
+    summary="Figures for Prometheus",
+    response_class=Response,
+    responses={
+        200: {"description": "The figures.", "content": {"text/plain": {}}},
+        401: problem_of("The bearer token is missing or not accepted."),
+        503: problem_of("The database does not answer, or the projection of tokens is parked."),
+    },
+)
 def metrics(house: HouseOf) -> Response:
     """Counters of this process and gauges of the log, in the text format of Prometheus. Needs a token."""
     registry = CollectorRegistry()
@@ -37,6 +48,8 @@ class _OfHouse(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every figure once."""
         yield from _appends(self._house.store.group.counts)
+        unclosed = "Instances of sites whose close failed in this process."
+        yield CounterMetricFamily("flywheel_instances_unclosed", unclosed, value=UNCLOSED.number)
         yield from _log(self._house)
 
 

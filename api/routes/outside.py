@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eventlog.events import AnyEvent, InstanceReset, RewardGraded, RunFinished, RunMissing, RunStarted, StepTaken
+from eventlog.events import (
+    AnyEvent,
+    InstanceReset,
+    PriceBookSet,
+    RewardGraded,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    StepTaken,
+)
+from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from .errors import ForeignRunName, ForeignStream, ReservedEvent
+from .roles import EVENTS, check_role
 
-RESERVED = {
+_WAYS = {
     "EnvironmentProbed": "`flywheel env probe`",
     "EnvironmentAdmitted": "`flywheel env probe`",
     "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
@@ -29,21 +40,27 @@ RESERVED = {
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",
     "RunsWithdrawn": "`flywheel runs withdraw`",
+    "EventsDisowned": "`flywheel log disown`",
     "SubjectErased": "`flywheel erase`",
     "TokenIssued": "`flywheel token issue`",
     "TokenRevoked": "`flywheel token revoke`",
 }
-"""What is not taken over HTTP, and how it comes about."""
+"""How an event that is not taken over HTTP comes about, where one command appends it."""
 
 PRICES = "prices"
 Names = tuple[tuple[str, str], ...]
 
 
-def check_foreign_events(stream: str, events: Sequence[AnyEvent]) -> None:
-    """Whether these may come from outside into this stream. Raises ReservedEvent, ForeignRunName, ForeignStream."""
+def check_foreign_events(token: TokenState, stream: str, events: Sequence[AnyEvent]) -> None:
+    """Whether a token's holder may append these to this stream.
+
+    Raises ReservedEvent, RoleTooLow, ForeignRunName, ForeignStream.
+    """
     for event in events:
-        if event.type in RESERVED:
-            raise ReservedEvent(actual=event.type, expected=RESERVED[event.type])
+        least = EVENTS.get(event.type)
+        if least is None:
+            raise ReservedEvent(actual=event.type, expected=_WAYS.get(event.type, "a command that appends them itself"))
+        check_role(token, least, f"append {event.type} events")
         expected = _stream_of(event)
         if stream != expected:
             raise ForeignStream(type=event.type, actual=stream, expected=expected)
@@ -60,8 +77,10 @@ def _stream_of(event: AnyEvent) -> str:
                     actual="Arm runs, and runs under another spec's name,", expected="`flywheel gate run`"
                 )
             return f"run/{event.run}"
-        case _:
+        case PriceBookSet():
             return PRICES
+        case _:
+            raise ReservedEvent(actual=event.type, expected="a stream that such events from outside belong to")
 
 
 def _names(event: RunStarted | InstanceReset | StepTaken | RunFinished | RunMissing | RewardGraded) -> Names:

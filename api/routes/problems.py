@@ -36,12 +36,16 @@ from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
     AppendKeyReused,
+    AppendTooLarge,
     BlobTooLarge,
+    BodyCut,
+    BodyTooSlow,
     ForeignRunName,
     ForeignStream,
     NotAcceptable,
     NotAuthorized,
     ReservedEvent,
+    RoleTooLow,
     Unprocessable,
 )
 from .reading import POSITION_HEADER, position_for, reply
@@ -51,20 +55,24 @@ _LOG = logging.getLogger(__name__)
 SERVER_ERROR = 500
 
 STATUS: Mapping[type[FlywheelError], int] = {
+    BodyCut: 400,
     NotAuthorized: 401,
     ReservedEvent: 403,
+    RoleTooLow: 403,
     ForeignRunName: 403,
     ForeignStream: 422,
     BlobMissing: 404,
     Unknown: 404,
     UnknownProjection: 404,
     NotAcceptable: 406,
+    BodyTooSlow: 408,
     AppendConflict: 409,
     AppendKeyReused: 409,
     NotThereYet: 409,
     TokenNameTaken: 409,
     BlobErased: 410,
     SubjectGone: 410,
+    AppendTooLarge: 413,
     BlobTooLarge: 413,
     BackwardDifference: 422,
     BadPosition: 422,
@@ -116,6 +124,8 @@ def refusal(error: FlywheelError) -> Response:
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
     if isinstance(error, LogBusy):
         answer.headers["Retry-After"] = "1"
+    if isinstance(error, BodyTooSlow):
+        answer.headers["Connection"] = "close"
     return answer
 
 
@@ -134,6 +144,10 @@ def invalid(errors: Sequence[Any]) -> Response:
 def problem_of(description: str) -> dict[str, Any]:
     """The entry for the status of an error in the `responses` of a route."""
     return {"model": Problem, "description": description}
+
+
+CUT = problem_of("The connection ended before the whole body had arrived.")
+SLOW = problem_of("The body did not arrive in time.")
 
 
 def install(app: FastAPI) -> None:
@@ -167,7 +181,7 @@ def _install_foreign(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
-        message = f"{request.method} {request.url.path}: {error.detail}. What is offered is listed at /openapi.json."
+        message = f"{request.method} {request.url.path}: {error.detail}. /openapi.json lists what is offered."
         answer = problem(error.status_code, "HttpError", message, {"path": request.url.path, "method": request.method})
         answer.headers.update(error.headers or {})
         return answer

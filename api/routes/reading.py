@@ -33,12 +33,11 @@ UNTOLD = frozenset({401, 503})
 """Statuses that name a position only if it is known already: the caller is not allowed in, or the log is down."""
 
 _KNOWN = "log_position"
-_NO_NUL = r"^[^\x00]+$"
 
-Id = Annotated[str, Path(min_length=1, max_length=200, pattern=_NO_NUL)]
+Id = Annotated[str, Path(min_length=1, max_length=200)]
 """A name in a path."""
 
-Wanted = Annotated[str | None, Query(min_length=1, max_length=200, pattern=_NO_NUL)]
+Wanted = Annotated[str | None, Query(min_length=1, max_length=200)]
 """A name that a list is filtered by."""
 
 Limit = Annotated[int, Query(ge=1, le=MOST, description="the most items to answer with")]
@@ -46,7 +45,7 @@ Limit = Annotated[int, Query(ge=1, le=MOST, description="the most items to answe
 
 def sorted_after(longest: int, description: str) -> Any:
     """The parameter that a list begins after: a name of at most so many characters."""
-    return Query(max_length=longest, pattern=r"^[^\x00]*$", description=description)
+    return Query(max_length=longest, description=description)
 
 
 AsOf = Annotated[

@@ -15,7 +15,7 @@ from .schemas import answer_of
 
 router = APIRouter(prefix="/taint", tags=["taint"])
 
-_Name = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+_Name = Annotated[str, Query(min_length=1, max_length=200)]
 Runs = Annotated[list[_Name] | None, Query(max_length=100, description="a run; may be repeated")]
 
 

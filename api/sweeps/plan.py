@@ -18,7 +18,7 @@ from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
 from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
-from eventlog.store import Append, Committed, EventStore, Position, Repeated
+from eventlog.store import Append, Committed, EventStore, Position, Rejected, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.engine.views import PostgresViews, Views
@@ -195,17 +195,13 @@ def plan(
 def _append(
     house: House, event: SweepPlanned, choices: Sequence[Append], queue: RolloutQueue | None, actor: str
 ) -> None:
-    """Append sweep and choices in one commit, so that a kill cannot lose choices. Raises SweepExists."""
-    stream = f"sweep/{event.sweep}"
-    # Check first, because the choices would be appended even if the sweep itself is refused.
-    if next(house.store.read(stream=stream), None) is not None:
-        raise SweepExists(actual=event.sweep)
-    request = Append(stream, (event,), actor, expect=0, key=f"sweep:{event.sweep}")
+    """Append sweep and choices together, so that neither is in the log without the other. Raises SweepExists."""
+    request = Append(f"sweep/{event.sweep}", (event,), actor, expect=0, key=f"sweep:{event.sweep}")
     if queue is None:
-        outcome = house.store.append([request, *choices])[0]
+        result = house.store.append_together([request, *choices])
     else:
-        outcome = queue.plan(request, tickets(event), choices)
-    if not isinstance(outcome, Committed):
+        result = queue.plan(request, tickets(event), choices)
+    if isinstance(result, Rejected) or not isinstance(result[0], Committed):
         raise SweepExists(actual=event.sweep)
 
 

@@ -27,7 +27,7 @@ from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
 from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
-from eventlog.store import Append, Position
+from eventlog.store import Append
 from projections.engine.views import Views
 
 from ..course import Course
@@ -43,6 +43,7 @@ from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
 from .jobs import give_up, jobs_of, play_one, took_longer
 from .plan import make_up
+from .projecting import project
 from .step_checks import Watching, nobody
 
 ACTOR = "worker"
@@ -207,39 +208,38 @@ def work(
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
+    give_up: Callable[[], None] = lambda: None,
 ) -> None:
     """Run as runner if `client` is given, as projector if `follows`, and as controller if `controlling` is given.
 
     `rule` is the promotion rule of pieces that the runner proposes or captures. Stops on SIGTERM or SIGINT, or when the
-    controller is done; current runs end first. Raises WorkerLost, EnvironmentDown if the site is gone, PlayedInVain,
-    and what a controller raises.
+    controller is done; current runs end first, and `give_up` ends the house's patience with a lost database. Raises
+    WorkerLost, OutageTooLong, EnvironmentDown if the site is gone, PlayedInVain, and what a controller raises.
     """
 
     def runner_at(at: Environment, lost: Callable[[FlywheelError], None]) -> Runner:
         return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
-    working = _work(house, running, tell, is_once=terms.until_empty, follows=follows, controlling=controlling)
-    asyncio.run(working)
+    working = _work(house, running, tell, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling)
+    try:
+        asyncio.run(working)
+    finally:
+        give_up()
 
 
 async def _work(
     house: House,
     running: Running | None,
     tell: Callable[[Notice], None],
+    give_up: Callable[[], None],
     *,
     is_once: bool,
     follows: bool,
     controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
-
-    def begin_to_stop() -> None:
-        tell(Notice("stopping"))
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, begin_to_stop)
+    _stop_at_signals(stop, tell)
     lost: list[FlywheelError] = []
 
     def report_loss(failure: FlywheelError) -> None:
@@ -256,12 +256,22 @@ async def _work(
         tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=follow)))
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
+    give_up()
     if running is not None:
         await asyncio.wait(tasks[:2])
     ended.set()
     for result in [*await asyncio.gather(*tasks, return_exceptions=True), *lost]:
         if isinstance(result, Exception):
             raise result
+
+
+def _stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> None:
+    def begin_to_stop() -> None:
+        tell(Notice("stopping"))
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, begin_to_stop)
 
 
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
@@ -278,12 +288,3 @@ def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) 
         make_up(at.house, [sweep], Course(rule=at.rule))
     except (BlobMissing, BlobDamaged) as error:
         tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))
-
-
-def project(house: House, ended: Event, *, follow: bool) -> None:
-    """Bring every projection to the head; with `follow`, keep it there until `ended` is set."""
-    after = house.store.head()
-    house.projector.catch_up(after)
-    if follow:
-        for batch in house.store.subscribe(after=after, until=lambda _: ended.is_set()):
-            house.projector.catch_up(Position(batch[-1].position))

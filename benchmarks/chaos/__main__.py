@@ -1,4 +1,4 @@
-"""`make chaos`: kill -9 under load, cut connections, a full disk, a clock turned back; then counts broken guarantees.
+"""`make chaos`: kill -9, cut connections, lost locks, an outage, a full disk, a clock; then counts broken guarantees.
 
 The seed determines the choices but not their timing, so a repeated seed does not repeat the exact moments.
 """
@@ -24,6 +24,9 @@ from .clock import OFFSETS, clock_jumps
 from .cluster import Cluster
 from .dropped import cuts, proxied
 from .full_disk import full_disk
+from .groups import groups
+from .locks import lost_locks
+from .outage import outage
 from .skipped import Skipped
 from .storm import killing, plan_for, settle, under_load
 
@@ -53,7 +56,9 @@ def main(
     kills: Annotated[int, typer.Option(min=1, help="How many processes to kill.")] = 200,
     seconds: Annotated[float, typer.Option(min=1, help="Approximate time for all kills, in seconds.")] = 300,
     cut_seconds: Annotated[float, typer.Option(min=1, help="Time in which connections are cut, in seconds.")] = 45,
-    pause: Annotated[float, typer.Option(min=0, help="Time for which one subscriber is stopped, in seconds.")] = 60,
+    pause: Annotated[
+        float, typer.Option(min=0, help="Time for which one subscriber is stopped, and without a database, in seconds.")
+    ] = 60,
     rate: Annotated[float, typer.Option(min=1, help="Target rate of all writers, in events per second.")] = 500,
     seed: Annotated[int | None, typer.Option(help="Seed of the random choices. Default: a random one.")] = None,
     keep: Annotated[Path | None, typer.Option(help="New folder to keep journals, notes and databases in.")] = None,
@@ -90,6 +95,9 @@ def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
     faults: dict[str, Fault] = {
         "kill -9": lambda: storm(cluster, folder / "storm", load),
         "dropped connections": lambda: dropped(cluster, folder / "dropped", load),
+        "groups": lambda: groups(cluster, load.cut_s / 2, load.seed),
+        "lost locks": lambda: lost_locks(cluster),
+        "outage": lambda: outage(cluster, folder / "outage", load.pause_s),
         "full disk": lambda: full_disk(folder / "disk"),
         "clock jumping back": lambda: clock_jumps(folder / "clock"),
     }
@@ -140,6 +148,17 @@ def targets(kills: int) -> dict[str, float | Target]:
         _CUT + "cut": at_least(1),
         **proof.targets(_CUT),
         **{_CUT + name: bound for name, bound in ends.items()},
+        "groups: written": at_least(1),
+        "groups: rejected": at_least(1),
+        "groups: written by half": at_most(0),
+        "groups: lost": at_most(0),
+        "groups: written though rejected": at_most(0),
+        "lock: appends refused": at_least(1),
+        "lock: events after another took it": at_most(0),
+        "outage: workers that waited": at_least(1),
+        "outage: runs that did not end once": at_most(0),
+        "outage: jobs taken from a worker": at_most(0),
+        "outage: jobs parked": at_most(0),
         "full disk: appends refused": at_least(1),
         "full disk: appends acknowledged after it": at_least(1),
         "full disk: events lost": at_most(0),

@@ -49,7 +49,7 @@ NAMES: dict[str, str] = {
     ),
     "models": "CheckName ModelRole Said Sampling",
     "plans": "Spec Step StepType TaskSpec Template places unroll",
-    "policy": "PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked",
+    "policy": "EventsDisowned PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked TokenRole",
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",
     "rewrites": (

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from ..chain import EXACT
 from .event import Count, Digest, Event, Name
+
+TokenRole = Literal["read", "ingest", "operate", "admin"]
+"""What the holder of a token may do over HTTP; each role may do what those before it may."""
 
 
 class PriceBookSet(Event):
@@ -23,10 +27,11 @@ class PriceBookSet(Event):
 class TokenIssued(Event):
     """A bearer token was issued; the log stores only its SHA-256."""
 
+    schema_version: ClassVar[int] = 2
     type: Literal["TokenIssued"] = "TokenIssued"
     token: Name
     digest: Digest
-    role: Literal["admin"]
+    role: TokenRole
 
 
 class TokenRevoked(Event):
@@ -42,6 +47,14 @@ class RunsWithdrawn(Event):
 
     type: Literal["RunsWithdrawn"] = "RunsWithdrawn"
     runs: Annotated[tuple[Name, ...], Field(min_length=1)]
+    reason: Name
+
+
+class EventsDisowned(Event):
+    """Events were disowned: from this position on, every fold leaves out what stands at these positions."""
+
+    type: Literal["EventsDisowned"] = "EventsDisowned"
+    positions: Annotated[tuple[Annotated[int, Field(ge=1, le=EXACT)], ...], Field(min_length=1)]
     reason: Name
 
 

@@ -60,6 +60,7 @@ AnyEvent = (
     | champion.ChampionPointed
     | policy.PriceBookSet
     | policy.RunsWithdrawn
+    | policy.EventsDisowned
     | policy.SubjectErased
     | policy.TokenIssued
     | policy.TokenRevoked

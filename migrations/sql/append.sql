@@ -1,6 +1,7 @@
 -- Appending: one lock, one rule of what becomes of a request, and two ways in, for many requests and for one.
+-- A migration that changes this file executes it again, so each statement replaces what stands.
 
-CREATE FUNCTION judged(kept bytea, content bytea, expect bigint, version bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE OR REPLACE FUNCTION judged(kept bytea, content bytea, expect bigint, version bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN kept = content THEN 'repeated' WHEN kept IS NOT NULL THEN 'key_reused'
         WHEN expect IS NULL OR expect = version THEN 'committed' ELSE 'conflict' END
 $$;
@@ -9,7 +10,7 @@ $$;
 -- Outcomes in order: 'committed', 'repeated', 'key_reused', 'conflict'. versions: each stream's before its request.
 -- partition: the head's, NULL while the log is empty.
 -- earliers, twins: the last request before it with the same stream, with the same key; 0 where there is none.
-CREATE FUNCTION judge_appends(
+CREATE OR REPLACE FUNCTION judge_appends(
     streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
     OUT head bigint, OUT previous bytea, OUT moment timestamptz, OUT partition text,
     OUT outcomes text[], OUT firsts bigint[], OUT lasts bigint[], OUT versions bigint[])
@@ -22,6 +23,7 @@ DECLARE
     current  bigint;
     holder   integer;
     last_key text;
+    anchor   bytea;
 BEGIN
     IF pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0)) IS NULL THEN
     END IF;
@@ -70,8 +72,10 @@ BEGIN
     END LOOP;
     IF finish > head THEN
         last_key := set_config('flywheel.last_key', last_key, true);
+        anchor := coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position = head LIMIT 1), previous);
         INSERT INTO append_keys
-        SELECT r.key, r.content, r.first, r.last FROM unnest(keys, contents, firsts, lasts, outcomes) AS r (key, content, first, last, outcome)
+        SELECT r.key, r.content, r.first, r.last, key_chain_over(anchor, r.key, r.content, r.first, r.last) OVER (ORDER BY r.first)
+        FROM unnest(keys, contents, firsts, lasts, outcomes) AS r (key, content, first, last, outcome)
         WHERE r.outcome = 'committed';
         IF pg_notify(current_schema() || '/events', finish::text) IS NULL THEN
         END IF;
@@ -81,7 +85,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION append_events(
+CREATE OR REPLACE FUNCTION append_events(
     streams text[], earliers integer[], expects bigint[], keys text[], twins integer[], contents bytea[], amounts integer[],
     actors text[], causes bigint[],
     owners integer[], ordinals integer[], types text[], schema_versions integer[], payloads text[], digests bytea[])
@@ -106,7 +110,7 @@ END $$;
 
 -- What append_events() does, for one request, in fewer statements. version: the stream's before it.
 -- The events go in before their key, in one call: no key can be kept for events that never come.
-CREATE FUNCTION append_request(
+CREATE OR REPLACE FUNCTION append_request(
     stream text, expect bigint, key text, content bytea, actor text, cause bigint,
     types text[], schema_versions integer[], payloads text[], digests bytea[],
     OUT outcome text, OUT first bigint, OUT last bigint, OUT version bigint)
@@ -148,7 +152,8 @@ BEGIN
             chain_over(previous, head + e.nth, stream, version + e.nth, moment, e.digest) OVER (ORDER BY e.nth)
         FROM unnest(types, schema_versions, payloads, digests) WITH ORDINALITY AS e (type, schema_version, payload, digest, nth);
     END IF;
-    INSERT INTO append_keys VALUES (key, content, first, last);
+    INSERT INTO append_keys VALUES (key, content, first, last, key_link(
+        coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position = head LIMIT 1), previous), key, content, first, last));
     IF pg_notify(current_schema() || '/events', last::text) IS NULL THEN
     END IF;
     IF last / 1000000 > head / 1000000 THEN
@@ -157,7 +162,7 @@ BEGIN
 END $$;
 
 -- Keys are kept before the events of COPY are there: at the commit the last of them must have its event.
-CREATE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
+CREATE OR REPLACE FUNCTION keys_have_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM events WHERE position = NEW.last_position) THEN
         RAISE EXCEPTION 'the append key % names position %, which no event took', NEW.key, NEW.last_position
@@ -166,6 +171,7 @@ BEGIN
     RETURN NULL;
 END $$;
 
+DROP TRIGGER IF EXISTS keys_have_events ON append_keys;
 CREATE CONSTRAINT TRIGGER keys_have_events AFTER INSERT ON append_keys DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW WHEN (NEW.key = current_setting('flywheel.last_key', true)) EXECUTE FUNCTION keys_have_events();
 ALTER TABLE append_keys ENABLE ALWAYS TRIGGER keys_have_events;

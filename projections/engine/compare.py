@@ -9,13 +9,18 @@ from typing import Any
 from eventlog.store import Position
 
 from .. import ALL
-from .projection import Change, Fold, digest_changes, replay
+from .builds import bookmarks
+from .projection import DISOWNING, Change, Fold, digest_changes, replay
+from .reader import read_markers
 from .views import PostgresViews
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Digests of a projection refolded up to `upto` and of its live table; `differs` is the first differing key."""
+    """Digests of a projection refolded up to `upto` and of its live table.
+
+    `differs` is the first differing key, or says that the bookmark is ahead of the log.
+    """
 
     projection: str
     version: int
@@ -27,20 +32,27 @@ class Compared:
 
     @property
     def is_identical(self) -> bool:
-        """True if the digests are equal."""
-        return self.rebuilt == self.live
+        """True if the digests are equal and the bookmark is not ahead of the log."""
+        return self.rebuilt == self.live and self.differs is None
 
 
 def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[Compared]:
     """Fold each projection again up to the views' position, and compare its digest with that of its table.
 
-    The table of a fold keyed by stream holds only the latest states, so it is compared at the table's position.
+    A bookmark ahead of the head is a difference: the events that come up to there would never be folded. The table of a
+    fold keyed by stream holds only the latest states, so it is compared at the table's position.
     """
+    places = {found.projection: found.position for found in bookmarks(views.engine, folds)}
+    head = views.store.head()
+    with views.engine.connect() as connection:
+        disowns = any(row.type == DISOWNING for row in read_markers(connection, views.store, 0, head))
     for fold in folds:
         upto, live = (views.upto, views.changes(fold)) if fold.stream_of is None else _latest(views, fold)
-        rebuilt = replay(fold, views.store.read(upto=upto, types=fold.types))
+        rebuilt = replay(fold, views.store.read(upto=upto, types=fold.types), disowns=disowns)
         ours, theirs = digest_changes(rebuilt), digest_changes(live)
         differs = None if ours == theirs else _first_difference(rebuilt, live)
+        if places[fold.name] > head:
+            differs = f"its bookmark {places[fold.name]}, which is ahead of the log's head {head}"
         yield Compared(fold.name, fold.version, upto, len(rebuilt), ours, theirs, differs)
 
 

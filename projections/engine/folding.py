@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import length_hint
@@ -17,7 +17,17 @@ from eventlog.errors import FlywheelError
 from eventlog.store import EventStore
 
 from .builds import Build, move, park
-from .projection import WITHDRAWAL, AnyFold, Change, advance, apply_withdrawal, rows_not_withdrawn, rows_with_keys
+from .projection import (
+    DISOWNING,
+    WITHDRAWAL,
+    AnyFold,
+    Change,
+    LeftOut,
+    advance,
+    apply_withdrawal,
+    rows_in_force,
+    rows_with_keys,
+)
 from .rows import EventRow
 from .table import Recalled, StateCache, WrittenRow, recall, replace_rows, rows_to_keep
 from .withdrawal import fresh_states
@@ -25,7 +35,7 @@ from .withdrawal import fresh_states
 Keyed = list[tuple[str, EventRow]]
 
 _TOGETHER = 50
-"""Maximum number of withdrawals handled by one read of the log; each names up to 200 runs."""
+"""Maximum number of withdrawals and disownings handled by one read of the log."""
 
 
 @dataclass(slots=True)
@@ -51,24 +61,24 @@ class Log:
     settle: Callable[[], object]
 
 
-def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], withdrawn: Set[str]) -> frozenset[str]:
-    """Fold a page into its parts, given the runs withdrawn before it, and return those withdrawn after it."""
+def fold_page(log: Log, parts: Sequence[BuildPage], rows: Iterable[EventRow], left_out: LeftOut) -> LeftOut:
+    """Fold a page into its parts, given what is left out before it, and return what is left out after it."""
     markers = _deal(parts, rows)
     for part in parts:
-        _take_keys(part, withdrawn)
+        _take_keys(part, left_out)
     wanted = {part.build.build: part.memory.unknown(part.fold, part.keyed) for part in parts}
     recalled = recall(log.connection, wanted)
     for part in parts:
         _take_states(part, recalled[part.build.build])
         if not part.reason:
-            _fold(log, part, withdrawn)
-    return frozenset(withdrawn).union(*(marker.records("runs") for marker in markers))
+            _fold(log, part, left_out)
+    return left_out.add(*markers)
 
 
 def _deal(parts: Sequence[BuildPage], rows: Iterable[EventRow]) -> list[EventRow]:
-    """Distribute the rows to the parts that read their types, and return the withdrawals among them."""
+    """Distribute the rows to the parts that read their types, and return the withdrawals and disownings among them."""
     markers: list[EventRow] = []
-    readers: dict[str, list[Callable[[EventRow], None]]] = {WITHDRAWAL: [markers.append]}
+    readers: dict[str, list[Callable[[EventRow], None]]] = {kind: [markers.append] for kind in (WITHDRAWAL, DISOWNING)}
     for part in parts:
         for kind in part.fold.types:
             readers.setdefault(kind, []).append(part.rows.append)
@@ -101,11 +111,9 @@ def _where(rows: Sequence[Any], taken: Iterator[Any]) -> str:
     return f" (at position {row.position}, {row.type})"
 
 
-def _take_keys(part: BuildPage, withdrawn: Set[str]) -> None:
+def _take_keys(part: BuildPage, left_out: LeftOut) -> None:
     def work(rows: Iterator[EventRow]) -> None:
-        found = rows_with_keys(part.fold, rows)
-        is_reached = withdrawn and part.fold.rests_on is not None
-        part.keyed = rows_not_withdrawn(part.fold, found, withdrawn) if is_reached else found
+        part.keyed = rows_in_force(part.fold, rows_with_keys(part.fold, rows), left_out)
 
     _attempt(part, part.rows, work)
 
@@ -114,47 +122,46 @@ def _take_states(part: BuildPage, found: Sequence[Recalled]) -> None:
     _attempt(part, (), lambda _: part.memory.take(part.fold, found))
 
 
-def _fold(log: Log, part: BuildPage, withdrawn: Set[str]) -> None:
+def _fold(log: Log, part: BuildPage, left_out: LeftOut) -> None:
     changes: list[Change[Any]] = []
-    gone, rest = set(withdrawn), part.keyed
+    gone, rest = left_out, part.keyed
 
     def fold(rows: Iterator[tuple[str, EventRow]]) -> None:
         changes.extend(advance(part.fold, part.memory.states, rows))
 
     def take_out(rows: Iterator[EventRow]) -> None:
-        changes.extend(_taken_out(log, part, list(rows), frozenset(gone), changes))
+        changes.extend(_taken_out(log, part, list(rows), gone, changes))
 
     for markers in _neighbours(part):
         before = [item for item in rest if item[1].position < markers[0].position]
         _attempt(part, before, fold)
         _attempt(part, markers, take_out)
-        gone.update(*(marker.records("runs") for marker in markers))
-        rest = rows_not_withdrawn(part.fold, rest[len(before) :], gone)
+        gone = gone.add(*markers)
+        rest = rows_in_force(part.fold, rest[len(before) :], gone)
     _attempt(part, rest, fold)
     _attempt(part, (), lambda _: _keep(part, changes))
 
 
 def _neighbours(part: BuildPage) -> Iterator[list[EventRow]]:
-    """The withdrawals that affect a part, batched while no event of the fold lies between them."""
-    if part.fold.rests_on is None:
-        return
+    """The withdrawals and disownings that affect a part, batched while no event of the fold lies between them."""
     events = [row.position for _, row in part.keyed]
-    markers = (row for row in part.rows if row.type == WITHDRAWAL)
+    kinds = part.fold.markers
+    markers = (row for row in part.rows if row.type in kinds)
     for _, found in groupby(markers, key=lambda marker: bisect_left(events, marker.position)):
         while some := list(islice(found, _TOGETHER)):
             yield some
 
 
 def _taken_out(
-    log: Log, part: BuildPage, markers: Sequence[EventRow], withdrawn: Set[str], changes: Sequence[Change[Any]]
+    log: Log, part: BuildPage, markers: Sequence[EventRow], left_out: LeftOut, changes: Sequence[Change[Any]]
 ) -> Iterator[Change[Any]]:
-    """Changes caused by withdrawals: the affected keys are folded again from the log."""
+    """Changes caused by withdrawals and disownings: the affected keys are folded again from the log."""
     log.settle()
     memory, build = part.memory, part.build.build
     pending = {key: row.position for key, row in reversed(part.keyed)}
-    gone = [withdrawn]
+    gone = [left_out]
     for marker in markers:
-        gone.append(gone[-1] | set(marker.records("runs")))
+        gone.append(gone[-1].add(marker))
     found = fresh_states(
         log.connection, log.store, part.fold, build, list(zip(markers, gone[1:], strict=True)), pending
     )

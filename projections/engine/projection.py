@@ -3,16 +3,17 @@
 A fold uses only its state and one event: no clock, no randomness, no environment variable, no other projection, no
 tunable constant. States are frozen msgspec structs without floats.
 
-The state at position P is the fold of the events up to P, without those that rest on runs withdrawn at or before P.
+The state at position P is the fold of the events up to P, without those that rest on runs withdrawn at or before P and
+without those disowned at or before P.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,6 +27,23 @@ __all__ = ["Change", "EventRow", "Fold", "FoldState", "at_path", "replay", "row_
 S = TypeVar("S", bound=msgspec.Struct)
 
 WITHDRAWAL = "RunsWithdrawn"
+DISOWNING = "EventsDisowned"
+
+
+class LeftOut(NamedTuple):
+    """What folds leave out from some position on: the runs withdrawn and the positions disowned up to there."""
+
+    runs: frozenset[str] = frozenset()
+    positions: frozenset[int] = frozenset()
+
+    def add(self, *markers: EventRow) -> LeftOut:
+        """What is left out after these withdrawals and disownings."""
+        runs = (run for marker in markers if marker.type == WITHDRAWAL for run in marker.records("runs"))
+        positions = (at for marker in markers if marker.type == DISOWNING for at in marker.records("positions"))
+        return LeftOut(self.runs.union(runs), self.positions.union(positions))
+
+
+NOTHING = LeftOut()
 
 
 class FoldState(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +58,7 @@ class Fold(Generic[S]):
     belongs, or None to skip it. A state equal to `initial` means that the key has no row. `stream_of` is set if each
     key is one stream: then only the latest state is stored, and as-of reads fold that stream. `rests_on` maps event
     types to the paths of the runs on which such an event rests (a text or a list of texts, also in `reads`); without
-    it, withdrawals do not affect the fold.
+    it, withdrawals do not affect the fold. Disownings affect every fold.
     """
 
     name: str
@@ -58,9 +76,15 @@ class Fold(Generic[S]):
                 raise ValueError(f"{self.name} rests on {kind} by {', '.join(paths)}; expected fields that it reads")
 
     @property
+    def markers(self) -> Mapping[str, tuple[str, ...]]:
+        """The event types that take other events out of the fold, with the field that names what is left out."""
+        withdrawal = {} if self.rests_on is None else {WITHDRAWAL: ("runs",)}
+        return {DISOWNING: ("positions",), **withdrawal}
+
+    @property
     def types(self) -> tuple[str, ...]:
         """Every event type that affects its states."""
-        return (*self.reads, *(() if self.rests_on is None else (WITHDRAWAL,)))
+        return (*self.reads, *(kind for kind in self.markers if kind not in self.reads))
 
     def decode(self, state: object) -> S:
         """A state from its JSON form."""
@@ -127,7 +151,7 @@ def advance(fold: Fold[S], states: dict[str, S], rows: Iterable[tuple[str, Event
 
 
 def apply(fold: Fold[S], states: dict[str, S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
-    """Fold the rows that the fold reads in order into `states`, in place, ignoring withdrawals."""
+    """Fold the rows that the fold reads in order into `states`, in place, ignoring withdrawals and disownings."""
     return advance(fold, states, rows_with_keys(fold, rows))
 
 
@@ -140,16 +164,16 @@ def runs_of(fold: AnyFold, row: EventRow) -> tuple[str, ...]:
     return tuple(found)
 
 
-def rests(fold: AnyFold, row: EventRow, withdrawn: Set[str]) -> bool:
-    """True if an event rests on one of these runs, for this fold."""
-    return any(run in withdrawn for run in runs_of(fold, row))
+def rests(fold: AnyFold, row: EventRow, left_out: LeftOut) -> bool:
+    """True if an event was disowned or rests on a withdrawn run, for this fold."""
+    return row.position in left_out.positions or any(run in left_out.runs for run in runs_of(fold, row))
 
 
-def rows_not_withdrawn(
-    fold: AnyFold, rows: Iterable[tuple[str, EventRow]], withdrawn: Set[str]
-) -> list[tuple[str, EventRow]]:
-    """The keyed rows that rest on none of these runs."""
-    return [(key, row) for key, row in rows if not rests(fold, row, withdrawn)]
+def rows_in_force(fold: AnyFold, rows: list[tuple[str, EventRow]], left_out: LeftOut) -> list[tuple[str, EventRow]]:
+    """The keyed rows that are not left out."""
+    if not left_out.positions and (fold.rests_on is None or not left_out.runs):
+        return rows
+    return [(key, row) for key, row in rows if not rests(fold, row, left_out)]
 
 
 def fold_rows(fold: Fold[S], rows: Iterable[tuple[str, EventRow]]) -> dict[str, S]:
@@ -175,38 +199,42 @@ def apply_withdrawal(
         yield Change(key, position, after)
 
 
-def replay(fold: Fold[S], events: Iterable[Recorded]) -> tuple[Change[S], ...]:
-    """All changes of a fold over a log prefix: the contents of its table, computed without a database."""
-    changes = tuple(replay_changes(fold, _rows(fold, events)))
+def replay(fold: Fold[S], events: Iterable[Recorded], *, disowns: bool = True) -> tuple[Change[S], ...]:
+    """All changes of a fold over a log prefix: the contents of its table, computed without a database.
+
+    `disowns` False says that nothing in the prefix was disowned: then the past of a fold that no withdrawal affects
+    need not be held in memory.
+    """
+    changes = tuple(replay_changes(fold, _rows(fold, events), disowns=disowns))
     return changes if fold.stream_of is None else tuple(latest(changes).values())
 
 
 def _rows(fold: AnyFold, events: Iterable[Recorded]) -> Iterator[EventRow]:
-    reads: dict[str, tuple[str, ...]] = {**fold.reads, **({} if fold.rests_on is None else {WITHDRAWAL: ("runs",)})}
+    reads = {**fold.markers, **fold.reads}
     return (row_of(event, reads[event.event.type]) for event in events if event.event.type in reads)
 
 
-def replay_changes(fold: Fold[S], rows: Iterable[EventRow]) -> Iterator[Change[S]]:
-    """All changes over rows in order, including withdrawals if they affect the fold.
+def replay_changes(fold: Fold[S], rows: Iterable[EventRow], *, disowns: bool = True) -> Iterator[Change[S]]:
+    """All changes over rows in order, including withdrawals and disownings if they affect the fold.
 
-    A withdrawal removes the events that rest on its runs, and folds their keys again.
+    Each of these removes the events that it names or that rest on its runs, and folds their keys again.
     """
-    if fold.rests_on is None:
+    if fold.rests_on is None and not disowns:
         yield from apply(fold, {}, rows)
         return
     states: dict[str, S] = {}
     past: dict[str, list[tuple[str, EventRow]]] = {}
-    withdrawn: set[str] = set()
+    left_out = NOTHING
     for row in rows:
-        if row.type == WITHDRAWAL:
-            withdrawn.update(row.records("runs"))
-            kept = {key: rows_not_withdrawn(fold, own, withdrawn) for key, own in past.items()}
+        if row.type in fold.markers:
+            left_out = left_out.add(row)
+            kept = {key: rows_in_force(fold, own, left_out) for key, own in past.items()}
             touched = [key for key, own in past.items() if len(kept[key]) < len(own)]
             past = kept
             fresh = fold_rows(fold, (item for key in touched for item in kept[key]))
             yield from apply_withdrawal(states, touched, fresh, row.position)
             continue
-        for item in rows_not_withdrawn(fold, rows_with_keys(fold, (row,)), withdrawn):
+        for item in rows_in_force(fold, rows_with_keys(fold, (row,)), left_out):
             past.setdefault(item[0], []).append(item)
             yield from advance(fold, states, (item,))
 

@@ -17,8 +17,8 @@ from eventlog.store import EventStore, Position
 from .. import ALL
 from .builds import Bookmark, Build, live_builds, lock_live
 from .folding import BuildPage, Log, fold_page, is_lost, put, trim_caches
-from .projection import AnyFold
-from .reader import PAGE, columns, read_page, read_withdrawals
+from .projection import NOTHING, AnyFold, LeftOut
+from .reader import PAGE, columns, read_markers, read_page
 from .rebuild import rebuild_folds
 from .table import StateCache
 
@@ -37,7 +37,7 @@ class Projector:
         self._store = PostgresStore(engine) if store is None else store
         self._folds = {fold.name: fold for fold in folds}
         self._memory: dict[str, tuple[int, StateCache]] = {}
-        self._withdrawn: tuple[int, frozenset[str]] = (0, frozenset())
+        self._left_out: tuple[int, LeftOut] = (0, NOTHING)
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
         """Fold all events up to `upto` (default: the head), and return that position. Parked folds are skipped."""
@@ -88,15 +88,13 @@ class Projector:
         parts = [self._part(build) for build in builds if build.position == start]
         rows = read_page(connection, self._store, columns(part.fold for part in parts), start, finish)
         log = Log(connection, self._store, settle=int)
-        withdrawn = self._withdrawn_at(connection, parts, start)
-        after = fold_page(log, parts, rows, withdrawn)
+        after = fold_page(log, parts, rows, self._left_out_at(connection, start))
         put(connection, parts, finish, singly=singly)
         for part, memory in zip(
             (p for p in parts if not p.reason), trim_caches(parts, finish, _MOST_KEYS), strict=True
         ):
             self._memory[part.fold.name] = part.build.build, memory
-        if any(part.fold.rests_on is not None for part in parts):
-            self._withdrawn = (finish, after)
+        self._left_out = (finish, after)
         return finish, len(parts)
 
     def _part(self, build: Build) -> BuildPage:
@@ -105,11 +103,7 @@ class Projector:
             memory = StateCache(build.position, is_whole=build.position == 0)
         return BuildPage(build, self._folds[build.projection], memory)
 
-    def _withdrawn_at(self, connection: Connection, parts: Sequence[BuildPage], start: int) -> frozenset[str]:
-        """The runs withdrawn up to a position; empty if withdrawals affect none of the parts."""
-        if all(part.fold.rests_on is None for part in parts):
-            return frozenset()
-        known, runs = self._withdrawn if self._withdrawn[0] <= start else (0, frozenset())
-        if known < start:
-            runs = runs.union(*(found for _, found in read_withdrawals(connection, self._store, known, start)))
-        return runs
+    def _left_out_at(self, connection: Connection, start: int) -> LeftOut:
+        """What is left out from a position on."""
+        known, found = self._left_out if self._left_out[0] <= start else (0, NOTHING)
+        return found.add(*read_markers(connection, self._store, known, start)) if known < start else found

@@ -5,7 +5,7 @@ Dropped positions are read from the archive through the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Union
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from eventlog import events
 from eventlog.store import START, EventStore, Position, Recorded
 
-from .projection import WITHDRAWAL, AnyFold
+from .projection import DISOWNING, WITHDRAWAL, AnyFold, LeftOut
 from .rows import EventRow, RawRow, row_class, row_of, row_of_stored, upcast_row
 
 PAGE = 20_000
@@ -39,11 +39,8 @@ class Columns:
 
 
 def columns(folds: Iterable[AnyFold]) -> Columns:
-    """The union of the fields that folds read, with withdrawals if they affect one of them."""
-    reads: list[Mapping[str, Iterable[str]]] = []
-    for fold in folds:
-        reads += [fold.reads, {} if fold.rests_on is None else {WITHDRAWAL: ("runs",)}]
-    return columns_of_reads(reads)
+    """The union of the fields that folds read, with withdrawals and disownings."""
+    return columns_of_reads([*(fold.reads for fold in folds), {kind: (field,) for kind, field in _MARKED.items()}])
 
 
 def columns_of_reads(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
@@ -148,41 +145,64 @@ def _row(wanted: Columns, event: Recorded) -> EventRow:
     return row_of(event, wanted.paths[event.event.type])
 
 
-def rows_resting_on(
-    connection: Connection, store: EventStore, fold: AnyFold, runs: Set[str], upto: int
-) -> list[EventRow]:
-    """The rows up to a position that may rest on one of these runs, including all rows of older schema versions."""
-    wanted, named = columns((fold,)), "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(runs)) + "]"
+def rows_left_out(
+    connection: Connection, store: EventStore, fold: AnyFold, left_out: LeftOut, upto: int
+) -> Iterator[EventRow]:
+    """The rows up to a position that may be left out, including all rows of older schema versions if runs are."""
+    wanted = columns((fold,))
+    for after, end in merge_ranges((at - 1, at) for at in left_out.positions if at <= upto):
+        yield from read_page(connection, store, wanted, after, end)
+    if not left_out.runs:
+        return
+    named = "ARRAY[" + ",".join(f"'{_quote(run)}'" for run in sorted(left_out.runs)) + "]"
     tests = [
         f"e.schema_version <> {events.EVENT_TYPES[kind].schema_version} AND e.type = '{kind}'" for kind in wanted.paths
     ]
     for kind, paths in (fold.rests_on or {}).items():
         tests += [f"e.type = '{kind}' AND {_value(path)} ?| {named}" for path in paths]
-    return read_page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
+    yield from read_page(connection, store, wanted, START, upto, "(" + " OR ".join(tests) + ")")
+
+
+Range = tuple[int, int]
+"""The positions in (after, upto]."""
+
+
+def merge_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """The same positions in as few ranges as possible, in order."""
+    merged: list[Range] = []
+    for after, upto in sorted(ranges):
+        if merged and after <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(upto, merged[-1][1])
+        else:
+            merged.append((after, upto))
+    return merged
 
 
 def _quote(text: str) -> str:
     return text.replace("'", "''").replace("%", "%%")
 
 
-def read_withdrawals(
-    connection: Connection, store: EventStore, after: int, upto: int
-) -> list[tuple[Position, frozenset[str]]]:
-    """The withdrawals at positions in (after, upto], with the runs that each names."""
-    statement = f"SELECT {_FIRST}"
-    first = connection.exec_driver_sql(statement).scalar()
-    found = []
+def read_markers(connection: Connection, store: EventStore, after: int, upto: int) -> list[EventRow]:
+    """The withdrawals and disownings at positions in (after, upto], in order."""
+    first = connection.exec_driver_sql(f"SELECT {_FIRST}").scalar()
+    found: list[EventRow] = []
     if first is None or first > after + 1:
-        last = upto if first is None else min(upto, first - 1)
-        archived = store.read(after=Position(after), upto=Position(last), types=(WITHDRAWAL,))
-        found = [
-            (item.position, frozenset(item.event.runs))
-            for item in archived
-            if isinstance(item.event, events.RunsWithdrawn)
-        ]
-    rows = connection.exec_driver_sql(
-        "SELECT position, payload->'runs' AS runs FROM events WHERE type = 'RunsWithdrawn' AND position > %s"
-        " AND position <= %s ORDER BY position",
-        (after, upto),
-    )
-    return [*found, *((Position(row.position), frozenset(row.runs)) for row in rows)]
+        last = Position(upto if first is None else min(upto, first - 1))
+        archived = store.read(after=Position(after), upto=last, types=tuple(_MARKED))
+        found = [row_of(item, (_MARKED[item.event.type],)) for item in archived]
+    rows = connection.exec_driver_sql(_MARKERS, (after, upto, after, upto))
+    return [*found, *(_marker(*row) for row in rows)]
+
+
+_MARKED = {WITHDRAWAL: "runs", DISOWNING: "positions"}
+_MARKERS = """SELECT position, type, payload->'runs' AS named FROM events
+        WHERE type = 'RunsWithdrawn' AND position > %s AND position <= %s
+    UNION ALL SELECT position, type, payload->'positions' FROM events
+        WHERE type = 'EventsDisowned' AND position > %s AND position <= %s
+    ORDER BY position"""
+"""One part for each type, because each has an index of its own."""
+
+
+def _marker(position: int, kind: str, named: list[Any]) -> EventRow:
+    made: Callable[..., EventRow] = row_class(kind, (_MARKED[kind],))
+    return made(position, 0, "", 0, "", named)

@@ -33,7 +33,7 @@ from .builds import (
     unknown,
 )
 from .folding import BuildPage, Log, fold_page, is_lost, put, trim_caches
-from .projection import AnyFold
+from .projection import NOTHING, AnyFold
 from .reader import PAGE, Columns, columns, read_page
 from .rows import EventRow
 from .table import StateCache
@@ -125,7 +125,7 @@ class _Line:
         self._engine, self._store, self._most, self._position = engine, store, most, 0
         self._going = [BuildPage(build, folds[build.projection], StateCache(0, is_whole=True)) for build in builds]
         self._parked: list[BuildPage] = []
-        self._withdrawn: frozenset[str] = frozenset()
+        self._left_out = NOTHING
         self._writing: Future[None] | None = None
 
     def run(self, progress: Callable[[int], object] | None, ping: Callable[[], object]) -> None:
@@ -147,7 +147,7 @@ class _Line:
 
     def _fold(self, log: Log, rows: list[EventRow], finish: int) -> list[BuildPage]:
         parts = [BuildPage(part.build, part.fold, part.memory) for part in self._going]
-        self._withdrawn = fold_page(log, parts, rows, self._withdrawn)
+        self._left_out = fold_page(log, parts, rows, self._left_out)
         for _ in trim_caches(parts, finish, self._most):
             pass
         self._going = [part for part in parts if not part.reason]
@@ -171,6 +171,7 @@ class _Line:
             if gone := fresh - {build.build for build in locked}:
                 raise RebuildLost(actual=f"another rebuild removed {len(gone)} of the tables that it was building")
             target = max((build.position for build in locked if build.build not in fresh), default=0)
+            target = min(target, self._store.head())  # a bookmark ahead of the log is wrong
             while self._going and self._position < target:
                 upto = min(self._position + PAGE, target)
                 wanted = columns(part.fold for part in self._going)

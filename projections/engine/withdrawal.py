@@ -1,28 +1,24 @@
-"""Withdrawals: the keys of a fold that a withdrawal affects, and their states without the withdrawn runs."""
+"""Withdrawals and disownings: the keys of a fold that they affect, and their states without what they take out."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import Connection
 
-from eventlog.store import EventStore, Position
+from eventlog.store import EventStore
 
-from .projection import WITHDRAWAL, AnyFold, Change, Fold, advance, latest, replay_changes, rests, rows_with_keys
-from .reader import PAGE, columns, read_page, read_withdrawals, rows_of_streams, rows_resting_on
-from .rows import EventRow, row_class
+from .projection import NOTHING, AnyFold, Change, Fold, LeftOut, advance, latest, replay_changes, rests, rows_with_keys
+from .reader import PAGE, Range, columns, merge_ranges, read_markers, read_page, rows_left_out, rows_of_streams
+from .rows import EventRow
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-Range = tuple[int, int]
-"""The positions in (after, upto]."""
-
-
 Fresh = tuple[dict[str, Any], set[str]]
-"""The states of the keys that a withdrawal affects, folded without the withdrawn runs, and those keys."""
+"""The states of the keys that a marker affects, folded without what it takes out, and those keys."""
 
 
 def fresh_states(
@@ -30,17 +26,18 @@ def fresh_states(
     store: EventStore,
     fold: AnyFold,
     build: int,
-    markers: Sequence[tuple[EventRow, Set[str]]],
+    markers: Sequence[tuple[EventRow, LeftOut]],
     pending: Mapping[str, int],
 ) -> list[Fresh]:
-    """The affected keys and fresh states of each of some withdrawals, in order, with one read of the log.
+    """The affected keys and fresh states of each of some markers, in order, with one read of the log.
 
-    `markers` pairs each withdrawal with all runs withdrawn up to it. `pending` maps keys with events that are not in
-    the table yet to the first position of these.
+    `markers` pairs each withdrawal or disowning with all that is left out up to it. `pending` maps keys with events
+    that are not in the table yet to the first position of these.
     """
     upto = markers[-1][0].position
-    named = [frozenset(marker.records("runs")) for marker, _ in markers]
-    found = list(rows_with_keys(fold, rows_resting_on(connection, store, fold, frozenset().union(*named), upto)))
+    named = [NOTHING.add(marker) for marker, _ in markers]
+    every_one = NOTHING.add(*(marker for marker, _ in markers))
+    found = list(rows_with_keys(fold, rows_left_out(connection, store, fold, every_one, upto)))
     touched = [
         {key for key, row in found if row.position <= marker.position and rests(fold, row, newly)}
         for (marker, _), newly in zip(markers, named, strict=True)
@@ -48,8 +45,8 @@ def fresh_states(
     fresh: list[dict[str, Any]] = [{} for _ in markers]
     if every := set().union(*touched):
         for key, row in _rows_of_keys(connection, store, fold, build, every, upto, pending):
-            for (marker, withdrawn), keys, states in zip(markers, touched, fresh, strict=True):
-                if key in keys and row.position <= marker.position and not rests(fold, row, withdrawn):
+            for (marker, left_out), keys, states in zip(markers, touched, fresh, strict=True):
+                if key in keys and row.position <= marker.position and not rests(fold, row, left_out):
                     deque(advance(fold, states, ((key, row),)), maxlen=0)
     return list(zip(fresh, touched, strict=True))
 
@@ -90,17 +87,7 @@ def _ranges(connection: Connection, build: int, keys: Set[str], upto: int, pendi
     ).all()
     ranges = [(row.first - 1, upto if row.last is None or row.key in pending else row.last) for row in found]
     ranges += [(pending[key] - 1, upto) for key in keys & pending.keys() - {row.key for row in found}]
-    return _merge_ranges(ranges)
-
-
-def _merge_ranges(ranges: Iterable[Range]) -> list[Range]:
-    merged: list[Range] = []
-    for after, upto in sorted(ranges):
-        if merged and after <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(upto, merged[-1][1])
-        else:
-            merged.append((after, upto))
-    return merged
+    return merge_ranges(ranges)
 
 
 def states_of_streams(
@@ -111,12 +98,6 @@ def states_of_streams(
         raise ValueError(f"{fold.name} is not keyed by stream; expected a fold that is")
     streams = [fold.stream_of(key) for key in keys]
     rows = rows_of_streams(connection, store, fold, streams, upto)
-    if fold.rests_on is not None:
-        found = read_withdrawals(connection, store, 0, upto)
-        rows = sorted([*rows, *(_marker(at, runs) for at, runs in found)], key=lambda row: row.position)
+    markers = [row for row in read_markers(connection, store, 0, upto) if row.type in fold.markers]
+    rows = sorted([*rows, *markers], key=lambda row: row.position)
     yield from latest(replay_changes(fold, rows)).values()
-
-
-def _marker(position: Position, runs: Iterable[str]) -> EventRow:
-    made: Callable[..., EventRow] = row_class(WITHDRAWAL, ("runs",))
-    return made(position, 0, "", 0, "", list(runs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +25,7 @@ from eventlog.store import (
     Outcome,
     Position,
     Recorded,
+    Rejected,
     Repeated,
 )
 from tests.golden.test_golden_samples import golden_log, golden_rows, sample
@@ -50,6 +51,12 @@ def store(request: pytest.FixtureRequest) -> EventStore:
 def put(store: EventStore, stream: str = "s", *events: AnyEvent, **changes: Any) -> Outcome:
     (outcome,) = store.append([Append(stream, events or (WON,), "test", **changes)])
     return outcome
+
+
+def together(store: EventStore, group: Sequence[Append]) -> list[Outcome]:
+    result = store.append_together(group)
+    assert not isinstance(result, Rejected)
+    return list(result)
 
 
 def positions(recorded: Iterator[Recorded]) -> list[int]:
@@ -152,6 +159,46 @@ def test_a_batch_of_refusals_alone_writes_nothing(store: EventStore) -> None:
     assert store.head() == START
 
 
+@pytest.mark.parametrize("amount", [1, 60])
+def test_a_group_is_written_as_a_whole_and_again_it_is_repeated(store: EventStore, amount: int) -> None:
+    group = [
+        Append("a", (WON,) * amount, "test", expect=0, key="a"),
+        Append("b", (LOST,) * amount, "test", key="b"),
+        Append("b", (WON,), "test", expect=amount, key="c"),
+    ]
+    whole = 2 * amount + 1
+    assert together(store, group) == [
+        Committed(Position(1), Position(amount), amount),
+        Committed(Position(amount + 1), Position(2 * amount), amount),
+        Committed(Position(whole), Position(whole), amount + 1),
+    ]
+    assert together(store, [*group, Append("d", (WON,), "test", key="d")]) == [
+        Repeated(Position(1), Position(amount)),
+        Repeated(Position(amount + 1), Position(2 * amount)),
+        Repeated(Position(whole), Position(whole)),
+        Committed(Position(whole + 1), Position(whole + 1), 1),
+    ]
+    assert_whole(store)
+
+
+@pytest.mark.parametrize("amount", [1, 120])
+def test_a_group_of_which_one_is_refused_writes_nothing_and_uses_up_no_key(store: EventStore, amount: int) -> None:
+    put(store, "s", WON, key="k")
+    fresh = Append("new", (WON,) * amount, "test", expect=0, key="fresh")
+    outdated, misused = Append("s", (WON,), "test", expect=0), Append("s", (LOST,), "test", key="k")
+    same = Append("s", (WON,), "test", key="k")
+    conflict, reused = Conflict("s", 0, 1), KeyReused("k", Position(1), Position(1))
+    assert store.append_together([fresh, outdated]) == Rejected((None, conflict))
+    assert store.append_together([misused, fresh, same]) == Rejected((reused, None, None))
+    assert store.append_together([outdated, fresh, misused]) == Rejected((conflict, None, reused))
+    assert store.append_together([outdated]) == Rejected((conflict,))
+    assert store.head() == 1
+    last = Position(amount + 1)
+    assert together(store, [fresh]) == [Committed(Position(2), last, amount)]
+    assert together(store, []) == []
+    assert_whole(store)
+
+
 UNSTORABLE: list[tuple[Callable[[], Append], type[Exception]]] = [
     (lambda: Append("a\0", (WON,), "test"), UnstorableText),
     (lambda: Append("a\ud800", (WON,), "test"), UnstorableText),
@@ -172,6 +219,8 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_written(store: Even
     for made, error in UNSTORABLE:
         with pytest.raises(error):
             store.append([Append("s", (WON,), "test"), made()])
+        with pytest.raises(error):
+            store.append_together([Append("s", (WON,), "test"), made()])
         assert store.head() == START
     assert put(store) == Committed(Position(1), Position(1), 1)
 

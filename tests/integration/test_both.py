@@ -43,6 +43,6 @@ def test_the_fast_part_is_gone_through_once_while_the_slow_course_is_open(
 
 
 def test_while_another_controller_works_on_the_site_no_course_is_opened(empty_house: House) -> None:
-    with only_controller(empty_house.engine, SITE), pytest.raises(ControllerBusy):
+    with only_controller(empty_house, SITE), pytest.raises(ControllerBusy):
         begin_both(empty_house, SITE, Course(), SLOW)
     assert list(empty_house.store.read(types=["CourseOpened"])) == []

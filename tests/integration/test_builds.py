@@ -236,6 +236,9 @@ class WholeLog:
     def append(self, requests: Sequence[Append]) -> list[Any]:
         raise NotImplementedError
 
+    def append_together(self, requests: Sequence[Append]) -> list[Any]:
+        raise NotImplementedError
+
     def subscribe(self, *, after: Position, until: Any) -> Iterator[Any]:
         raise NotImplementedError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.synchronize import Barrier
 
 import pytest
@@ -20,7 +21,6 @@ from tests.golden.test_golden_samples import sample
 from tests.racing import raced
 
 RACERS = 16
-MOVES = 200
 ZERO = "0" * 64
 
 
@@ -82,11 +82,11 @@ def move(store: EventStore, views: ReplayedViews, reason: str, number: int) -> P
     return settle_evaluation(store, evaluation, verdict, versions[-1], reason).last
 
 
-def racer(store: PostgresStore, together: Barrier, number: int) -> Raced:
-    """Move the champion as often as is this racer's share; the first time all have read before any of them appends."""
+def racer(store: PostgresStore, together: Barrier, number: int, *, moves: int) -> Raced:
+    """Move the champion so often; the first time all have read before any of them appends."""
     moved: dict[str, Position] = {}
     refused = 0
-    for turn in range(MOVES // RACERS + (number < MOVES % RACERS)):
+    for turn in range(moves):
         reason, views = f"racer {number} move {turn}", seen(store)
         if turn == 0:
             together.wait()
@@ -100,22 +100,23 @@ def racer(store: PostgresStore, together: Barrier, number: int) -> Raced:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("moves", [5, pytest.param(13, marks=pytest.mark.endure)])
 def test_sixteen_processes_that_move_the_champion_at_once_make_one_line_of_history(
-    empty_database: Database, empty_engine: Engine
+    empty_database: Database, empty_engine: Engine, moves: int
 ) -> None:
     store = PostgresStore(empty_engine)
     genesis = ChampionPointed(artifact=artifact(0), by="genesis", reason="the first", evaluation=None)
     store.append([Append(STREAM, (genesis,), "race")])
 
-    found = raced(racer, empty_database.app_url, RACERS)
+    found = raced(partial(racer, moves=moves), empty_database.app_url, RACERS)
 
     line = list(store.read(stream=STREAM))
     assert [item.version for item in line] == list(range(1, len(line) + 1))
     pointed = [item for item in line if isinstance(item.event, ChampionPointed)]
     claimed = {reason: position for each in found for reason, position in each.moved.items()}
-    assert len(claimed) == MOVES
+    assert len(claimed) == RACERS * moves
     assert {item.actor: item.position for item in pointed[1:]} == claimed
-    assert len(pointed) == MOVES + 1
+    assert len(pointed) == RACERS * moves + 1
     assert sum(each.refused for each in found) >= RACERS - 1
     each_promotion_followed_its_predecessor(line)
     the_stack_is_what_the_line_says(store, pointed)

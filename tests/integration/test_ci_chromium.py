@@ -11,7 +11,7 @@ import pytest
 
 SCRIPT = Path(__file__).parents[2] / ".ci" / "chromium"
 BASH = shutil.which("bash")
-ASKED = ["update -q", "install -q -y --no-install-recommends chromium fonts-dejavu-core"]
+ASKED = ["update -q", "install -q -y --no-install-recommends chromium-headless-shell fonts-dejavu-core"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Machine:
             "apt-get",
             f'echo "$*" >> {self.path}/asked',
             f'[ "$1" != {fails_at} ] || exit 100',
-            f'[ "$1" != install ] || {{ echo "#!{BASH}" > {self.path}/chromium; {shutil.which("chmod")} +x '
-            f"{self.path}/chromium; }}",
+            f'[ "$1" != install ] || {{ echo "#!{BASH}" > {self.path}/chromium-headless-shell; '
+            f"{shutil.which('chmod')} +x {self.path}/chromium-headless-shell; }}",
         )
 
     def asked(self) -> list[str]:
@@ -62,12 +62,12 @@ def test_on_a_bare_machine_it_is_installed_and_the_next_time_found(machine: Mach
     machine.has_apt()
     assert machine.run() == ""
     assert machine.asked() == ASKED
-    assert (machine.path / "chromium").exists()
+    assert (machine.path / "chromium-headless-shell").exists()
     assert machine.run() == ""
     assert machine.asked() == ASKED
 
 
-@pytest.mark.parametrize("name", ["chromium", "chromium-browser", "google-chrome"])
+@pytest.mark.parametrize("name", ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"])
 def test_what_is_there_is_left_as_it_is(machine: Machine, name: str) -> None:
     machine.has_apt()
     machine.has(name)

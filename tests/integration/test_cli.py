@@ -210,7 +210,7 @@ def test_a_token_is_issued_once_and_revoked(flywheel: Flywheel) -> None:
     assert out.startswith("fw_")
     assert flywheel("token", "issue", "ci")[0] == 1
     assert flywheel("token", "revoke", "ci", "--reason", "test")[0] == 0
-    assert shown(flywheel, "token", "list") == [{"token": "ci", "role": "admin", "revoked": True}]
+    assert shown(flywheel, "token", "list") == [{"token": "ci", "role": "ingest", "revoked": True}]
 
 
 @pytest.mark.parametrize("where", ["none/log.gz", "."])

@@ -25,7 +25,7 @@ from api.sweeps.backlog import Backlog
 from api.sweeps.executors import recorded_as
 from eventlog.errors import DatabaseRefused
 from eventlog.events import RunMissing, SweepPlanned
-from eventlog.store import Append, Committed, Conflict, Repeated
+from eventlog.store import Append, Committed, Conflict, Position, Rejected, Repeated
 from tests.conftest import Database
 from tests.integration.test_rollouts import MADE
 
@@ -102,7 +102,7 @@ class Worker:
 
 def test_a_sweep_and_its_jobs_are_there_together(queue: RolloutQueue, empty_house: House) -> None:
     event = a_sweep()
-    assert isinstance(queue.plan(append_of(event), tickets(event)), Committed)
+    assert queue.plan(append_of(event), tickets(event)) == (Committed(Position(1), Position(1), 1),)
     assert [each.event for each in empty_house.store.read()] == [event]
     lock = f"state:{tickets(event)[1].state.profile}"
     assert jobs(queue) == [(spec.spec_id, "todo", lock if spec.state_key else None) for spec in event.specs]
@@ -113,7 +113,7 @@ def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: Rol
     with pytest.raises(DatabaseRefused):
         queue.plan(append_of(event), [JobTicket("s1", "x", "k\0")], [another])
     assert list(empty_house.store.read()) == []
-    assert isinstance(queue.plan(append_of(event), tickets(event), [another]), Committed)
+    assert not isinstance(queue.plan(append_of(event), tickets(event), [another]), Rejected)
     assert [each.stream for each in empty_house.store.read()] == [append_of(event).stream, "along"]
 
 
@@ -125,14 +125,18 @@ def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empt
     assert jobs(queue) == []
 
 
-def test_planning_again_or_in_vain_puts_no_jobs(queue: RolloutQueue) -> None:
+def test_planning_again_or_in_vain_puts_no_jobs_and_appends_nothing_along(
+    queue: RolloutQueue, empty_house: House
+) -> None:
     event = a_sweep()
     queue.plan(append_of(event), tickets(event))
     before = jobs(queue)
-    assert isinstance(queue.plan(append_of(event), tickets(event)), Repeated)
-    other = replace(append_of(event), key="another")
-    assert isinstance(queue.plan(other, tickets(event)), Conflict)
+    assert queue.plan(append_of(event), tickets(event)) == (Repeated(Position(1), Position(1)),)
+    other, along = replace(append_of(event), key="another"), replace(append_of(event), stream="along", key="along")
+    refused = Rejected((Conflict(other.stream, 0, 1), None))
+    assert queue.plan(other, tickets(event), [replace(along, expect=None)]) == refused
     assert jobs(queue) == before
+    assert [each.stream for each in empty_house.store.read()] == [other.stream]
 
 
 def test_many_that_put_the_same_jobs_at_once_put_each_once_and_in_order(queue: RolloutQueue) -> None:
@@ -201,7 +205,7 @@ def test_while_a_controller_works_on_the_site_its_sweeps_are_left_to_it(
     event = a_sweep()
     empty_house.store.append([append_of(event)])
     backlog = Backlog(empty_house, "marketplace")
-    with only_controller(queue.engine, "marketplace"):
+    with only_controller(empty_house, "marketplace"):
         assert backlog.refill(queue) == 0
     assert backlog.refill(queue) == len(event.specs)
 
@@ -301,7 +305,7 @@ def test_a_worker_that_loses_its_queue_says_so(queue: RolloutQueue, empty_databa
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_worker_stops(
-    queue: RolloutQueue, *, is_stopped: bool
+    queue: RolloutQueue, empty_house: House, *, is_stopped: bool
 ) -> None:
     looked, played = Event(), Event()
 
@@ -312,7 +316,7 @@ def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_work
 
     queue.put([JobTicket("s", "a0", "k"), JobTicket("s", "a1", "k")])
     worker = Worker(queue, lambda _: played.set(), replace(QUICK, until_empty=not is_stopped), may_play)
-    with only_controller(queue.engine, "marketplace"):
+    with only_controller(empty_house, "marketplace"):
         thread = worker.start()
         assert looked.wait(PATIENCE_S)
         if is_stopped:

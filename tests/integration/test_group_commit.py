@@ -23,10 +23,11 @@ from eventlog.errors import AppendInterrupted, LogBusy
 from eventlog.group_commit import Counts, GroupCommit
 from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
-from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Repeated
+from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, Rejected, Repeated
 from tests.golden.test_golden_samples import sample
 
 WON = sample("RewriteWon")
+FIRST = Committed(Position(1), Position(1), 1)
 
 
 def request(key: str = "k", events: int = 1, stream: str = "s") -> EncodedAppend:
@@ -39,8 +40,10 @@ class Slow:
     def __init__(self) -> None:
         self.began, self.go = threading.Semaphore(0), threading.Semaphore(0)
         self.batches: list[list[str]] = []
+        self.groups: list[int] = []
 
-    def __call__(self, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+    def __call__(self, requests: Sequence[EncodedAppend], *, together: bool) -> list[Outcome]:
+        self.groups += [len(self.batches)] * together
         self.batches.append([r.key for r in requests])
         self.began.release()
         self.go.acquire()
@@ -50,7 +53,9 @@ class Slow:
             raise OperationalError("append", None, ValueError("unreachable"))
         if any(r.key == "stopped" for r in requests):
             raise KeyboardInterrupt
-        return [Committed(Position(1), Position(1), 1) for _ in requests]
+        if any(r.key == "outdated" for r in requests):
+            return [Conflict(r.stream, 0, 1) if r.key == "outdated" else FIRST for r in requests]
+        return [FIRST for _ in requests]
 
 
 def test_what_waits_while_one_commits_is_committed_together() -> None:
@@ -66,6 +71,26 @@ def test_what_waits_while_one_commits_is_committed_together() -> None:
         assert [len(future.result(5)) for future in (first, *others)] == [1] * 6
     assert [sorted(batch) for batch in slow.batches] == [["first"], [f"k{n}" for n in range(5)]]
     assert group.counts == Counts(received=6, committed=6, repeated=0, rejected=0, events=6, commits=2)
+
+
+def test_a_group_is_not_merged_with_what_waits_beside_it_and_counts_as_written_or_rejected() -> None:
+    slow = Slow()
+    group = GroupCommit(slow)
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(group.append, [request("first")])]
+        slow.began.acquire()
+        for received, (keys, together) in enumerate(
+            [("a", False), ("b", False), ("cd", True), ("e", False), ("f", True), (["g", "outdated"], True)], 2
+        ):
+            futures.append(pool.submit(group.append, [request(key) for key in keys], together=together))
+            while len(group._queue) < received - 1:
+                pass
+        slow.go.release(20)
+        outcomes = [future.result(5) for future in futures]
+    assert slow.batches == [["first"], ["a", "b"], ["c", "d"], ["e", "f"], ["g", "outdated"]]
+    assert slow.groups == [2, 4]  # one request alone is no group
+    assert list(outcomes[-1]) == [FIRST, Conflict("s", 0, 1)]
+    assert group.counts == Counts(received=9, committed=7, repeated=0, rejected=2, events=7, commits=5)
 
 
 def test_one_whose_data_is_refused_does_not_fail_those_it_was_merged_with() -> None:
@@ -220,6 +245,27 @@ BATCHES = st.lists(
     min_size=1,
     max_size=8,
 )
+
+
+def test_groups_of_many_threads_are_written_whole_or_not_at_all(empty_engine: Engine) -> None:
+    """The groups of a round expect the same version of one stream, so one of them is written."""
+    store, rounds, everyone = PostgresStore(empty_engine), 6, threading.Barrier(6)
+
+    def race(number: int) -> list[bool]:
+        won = []
+        for turn in range(rounds):
+            size = 60 if number % 2 else 1
+            along = Append(f"{turn}/{number}", (WON,) * size, "test", expect=0)
+            result = store.append_together([along, Append("shared", (WON,), "test", expect=turn)])
+            won.append(not isinstance(result, Rejected))
+            everyone.wait(30)
+        return won
+
+    with ThreadPoolExecutor(6) as pool:
+        won = list(pool.map(race, range(6)))
+    assert [sum(of_turn) for of_turn in zip(*won, strict=True)] == [1] * rounds
+    alongside = {row.stream for row in verify_chain(store.read_stored(), after=START, previous=GENESIS)} - {"shared"}
+    assert alongside == {f"{turn}/{number}" for number in range(6) for turn in range(rounds) if won[number][turn]}
 
 
 @pytest.mark.parametrize("write", [by_call, by_copy])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from agents.plans import Plan, plan_bytes
@@ -14,7 +17,10 @@ from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.sweeps.capture import capture_from
 from api.sweeps.plan import first_facts, make_up, plan
+from eventlog import appending
+from eventlog.appending import Cursor
 from eventlog.blobs import Blob
+from eventlog.codec import EncodedAppend
 from eventlog.events import (
     AnyEvent,
     Decay,
@@ -28,7 +34,8 @@ from eventlog.events import (
     SweepPlanned,
     Usage,
 )
-from eventlog.store import Append
+from eventlog.postgres import PostgresStore
+from eventlog.store import Append, Outcome
 from projections.pieces import EXEMPLARS, PieceState
 from tests.unit.test_agent_samples import BOOK, EMPTY, EVERY_GROUP, finished, propose, started, template
 
@@ -186,6 +193,30 @@ def test_a_sweep_and_what_was_chosen_for_its_groups_are_appended_together(empty_
     with pytest.raises(SweepExists):
         planned()
     assert house.store.head() == head
+
+
+def test_of_two_that_plan_one_sweep_at_once_the_second_chooses_nothing(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first appends at the moment at which the second does, and for other groups."""
+    other, write = replace(empty_house, store=PostgresStore(empty_house.engine)), appending.by_call
+    first_facts(other)
+    propose(other.store, "rw-a", rule=PairedRule(controls=1))
+
+    def planned(house: House, seeds: list[int]) -> SweepPlanned:
+        generator = SeedSweep("s1", (template(),), seeds, 2)
+        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, decay=Decay())
+
+    def overtaken(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
+        monkeypatch.setattr(appending, "by_call", write)
+        planned(other, [1, 2])
+        return write(cursor, requests)
+
+    monkeypatch.setattr(appending, "by_call", overtaken)
+    with pytest.raises(SweepExists):
+        planned(empty_house, [3, 4, 5])
+    found = list(other.store.read(types=["SweepPlanned", "SubstrateChosen"]))
+    assert [each.event.type for each in found] == ["SweepPlanned", "SubstrateChosen", "SubstrateChosen"]
 
 
 @pytest.mark.parametrize("learns", [True, False])

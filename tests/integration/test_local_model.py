@@ -364,6 +364,34 @@ def test_a_checkpoint_that_many_ask_for_at_once_is_fetched_once(base: Base, chec
     assert len(set(map(id, found))) == 1
 
 
+def test_only_so_many_checkpoints_stay_in_memory_and_one_that_left_is_read_again(
+    tmp_path: Path, base: Base, checkpoints: list[Checkpoint]
+) -> None:
+    saved, fetched = [*checkpoints, planted_checkpoint(tmp_path, base, 3)], list[str]()
+    paths = {each.digest: each.path for each in saved}
+
+    def folder_of(weights: str) -> Path:
+        fetched.append(weights)
+        return paths[weights]
+
+    with closing(Host(base.path)) as roomy:
+        expected = [logprobs(ask(roomy.adapted_model(each.digest, folder_of))) for each in saved]
+    fetched.clear()
+    with closing(Host(base.path, most_adapters=2)) as opened, ThreadPoolExecutor(3) as threads:
+        models = [opened.adapted_model(each.digest, folder_of) for each in saved]
+        assert [opened.loaded_model(each.digest) for each in saved] == [None, *models[1:]]
+        for model, own in zip(models, expected, strict=True):
+            assert distance(logprobs(ask(model)), own) < 1e-6
+        order = [saved[number].digest for number in (0, 1, 2)]
+        assert fetched == [*order, *order]  # each was the one that had left
+        together = list(threads.map(lambda number: logprobs(ask(models[number % 3])), range(12)))
+        assert all(distance(found, expected[number % 3]) < 1e-4 for number, found in enumerate(together))
+        opened.adapted_model(saved[0].digest, folder_of)
+        ask(opened.base())
+        attached = opened.batches._load_network()._peft.peft_config
+        assert len(attached) <= 2
+
+
 def test_an_adapter_that_was_put_on_by_half_is_put_on_again(
     base: Base, checkpoints: list[Checkpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:

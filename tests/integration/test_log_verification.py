@@ -97,6 +97,7 @@ DAMAGE = [
     (KEYS, "UPDATE append_keys SET last_position = last_position - 1 WHERE first_position = 1", OF_FIRST),
     (KEYS, "UPDATE append_keys SET first_position = first_position + 1 WHERE first_position = 1", 1),
     (KEYS, "INSERT INTO append_keys VALUES ('another', '', 0, -5)", 0),
+    (KEYS, "UPDATE append_keys SET digest = sha256('') WHERE 100 BETWEEN first_position AND last_position", OF_100),
 ]
 
 

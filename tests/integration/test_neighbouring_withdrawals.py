@@ -32,13 +32,13 @@ def test_neighbouring_withdrawals_read_the_log_once_and_every_position_is_exact(
     graded = Append(f"run/{failed[2]}", (sample("RewardGraded", run=failed[2], passed=False),), "test")
     store.append([*markers[:3], graded, *markers[3:]])
     reads: Counter[str] = Counter()
-    resting = reader.rows_resting_on
+    resting = reader.rows_left_out
 
     def counted(connection: Any, store: Any, fold: Any, *rest: Any) -> Any:
         reads[fold.name] += 1
         return resting(connection, store, fold, *rest)
 
-    monkeypatch.setattr(withdrawal, "rows_resting_on", counted)
+    monkeypatch.setattr(withdrawal, "rows_left_out", counted)
     projecting = Projector(engine)
     if is_rebuilt:
         projecting.rebuild(NAMES)

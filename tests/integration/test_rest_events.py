@@ -8,8 +8,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.house import House
+from api.routes.roles import EVENTS
+from api.tokens import issue
+from eventlog.events import EVENT_TYPES, TokenRole
 from projections.engine.compare import compare
 from projections.groups import GROUPS
+from tests.golden.test_golden_samples import sample
 
 from .test_rest_samples import SampleRun, record, started_json
 
@@ -202,6 +206,37 @@ def test_nothing_moves_the_champion_or_lets_anyone_in_over_http(client: TestClie
         assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ReservedEvent")
         assert way in refused.json()["error"]["message"]
     assert house.store.head() == head
+
+
+@pytest.mark.reads
+def test_what_the_loops_decide_by_is_refused_on_the_stream_of_prices(client: TestClient, house: House) -> None:
+    head = house.store.head()
+    for kind in sorted(EVENT_TYPES.keys() - EVENTS.keys()):
+        event = sample(kind).model_dump(mode="json")
+        refused = client.post("/v1/events", json={"stream": "prices", "events": [event]})
+        assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ReservedEvent"), kind
+    assert house.store.head() == head
+
+
+@pytest.mark.parametrize(
+    ("role", "statuses"), [("read", (200, 403, 403)), ("ingest", (200, 201, 201)), ("operate", (200, 201, 201))]
+)
+def test_a_token_may_do_what_its_role_allows(
+    client: TestClient, house: House, role: TokenRole, statuses: tuple[int, ...]
+) -> None:
+    client.headers["Authorization"] = f"Bearer {issue(house.store, role, 'test', role)}"
+    answers = [client.get("/v1/runs"), client.post("/v1/events", json=body()), client.post("/v1/blobs", content=b"x")]
+    assert tuple(answer.status_code for answer in answers) == statuses
+    for answer in answers:
+        if answer.status_code == 403:
+            error = answer.json()["error"]
+            assert (error["type"], error["facts"]["actual"], error["facts"]["expected"]) == (
+                "RoleTooLow",
+                role,
+                "ingest",
+            )
+            assert "--role ingest" in error["message"]
+            assert answer.headers["X-Log-Position"] == "2"
 
 
 @pytest.mark.reads

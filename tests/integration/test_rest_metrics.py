@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from sqlalchemy import text
 
+from agents.envs.closing import UNCLOSED
 from api.app import create_app
 from api.house import House
 from api.tokens import issue
@@ -56,6 +57,13 @@ def test_lag_is_positions_behind_the_head_and_a_scrape_does_not_shorten_it(empty
     assert (figures(client)[name], figures(client)[name]) == (2, 2)
     empty_house.projector.catch_up()
     assert figures(client)[name] == 0
+
+
+def test_an_instance_that_could_not_be_closed_is_counted(empty_house: House) -> None:
+    client, name = client_of(empty_house), "flywheel_instances_unclosed_total"
+    before = figures(client)[name]
+    UNCLOSED.add()
+    assert figures(client)[name] == before + 1
 
 
 def test_metrics_need_a_token(empty_house: House) -> None:

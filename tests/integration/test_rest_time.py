@@ -57,6 +57,11 @@ EVERY = sorted((method.upper(), path) for path, methods in paths().items() for m
 ANSWERS = [pytest.param(*each, marks=pytest.mark.writes if each[0] != "GET" else ()) for each in EVERY]
 
 
+def needed(path: str) -> dict[str, str]:
+    """The query parameters that a path cannot do without."""
+    return {"/v1/diff": {"from": "1"}, "/v1/taint": {"subject": "nobody"}}.get(path, {})
+
+
 def filled(path: str) -> str:
     """A path with names in it, and what it cannot do without."""
     named = path.replace("{digest}", "a" * 64).replace("{", "").replace("}", "")
@@ -95,13 +100,12 @@ def growing(copies: Copies) -> Iterator[tuple[TestClient, House]]:
 @pytest.mark.parametrize(("method", "path"), ANSWERS, ids=str)
 def test_every_answer_names_its_position_whatever_it_is(method: str, path: str, client: TestClient) -> None:
     plainly = EMPTY_HANDED.get((method, path), 404 if "{" in path else 200)
-    takes_no_position = path in NO_STATE or method == "POST"
     answers = [
         client.request(method, filled(path)),
-        client.request(method, filled(path), params={"as_of": "nonsense", "from": "1"}),
+        client.request(method, filled(path), params={"as_of": "nonsense", **needed(path)}),
         client.request("DELETE", filled(path)),
     ]
-    assert [answer.status_code for answer in answers] == [plainly, plainly if takes_no_position else 422, 405]
+    assert [answer.status_code for answer in answers] == [plainly, 422, 405]
     assert [answer.headers.get("X-Log-Position") for answer in answers] == ["653"] * 3
 
 
@@ -125,7 +129,7 @@ def test_every_read_waits_for_what_the_caller_has_seen(path: str, growing: tuple
     append(house.store, "prices", PRICES)
     head = house.store.head()
     for asked in ({"params": {"at_least": head}}, {"headers": {"X-Log-At-Least": str(head)}}):
-        seen = client.get(filled(path).partition("?")[0], **_with_from(asked))
+        seen = client.get(filled(path).partition("?")[0], **_with_needed(path, asked))
         assert seen.status_code in {200, 404}
         assert seen.headers["X-Log-Position"] == str(head)
     for beyond in (
@@ -134,14 +138,14 @@ def test_every_read_waits_for_what_the_caller_has_seen(path: str, growing: tuple
         {"params": {"at_least": 1}, "headers": {"X-Log-At-Least": str(head + 1)}},
         {"params": {"at_least": head + 1, "as_of": 3}},
     ):
-        answer = client.get(filled(path).partition("?")[0], **_with_from(beyond))
+        answer = client.get(filled(path).partition("?")[0], **_with_needed(path, beyond))
         assert (answer.status_code, answer.json()["error"]["type"]) == (409, "NotThereYet")
         assert answer.json()["error"]["facts"] == {"expected": head + 1, "actual": head}
         assert answer.headers["X-Log-Position"] == str(head)
 
 
-def _with_from(asked: dict[str, Any]) -> dict[str, Any]:
-    return {**asked, "params": {"from": "1", "subject": "nobody", **asked.get("params", {})}}
+def _with_needed(path: str, asked: dict[str, Any]) -> dict[str, Any]:
+    return {**asked, "params": {**needed(path), **asked.get("params", {})}}
 
 
 @pytest.mark.parametrize("wrong", ["-1", "x", "1.5", str(2**53)])

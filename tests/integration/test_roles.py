@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import DBAPIError
 
 from api.embedded.binaries import binaries_folder
+from api.settings import read_settings
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.database import open_engine
 from eventlog.postgres import PostgresStore
@@ -188,8 +189,16 @@ def test_the_application_may_do_what_it_may_on_the_embedded_server_and_no_more(
     ) == of_the_embedded
 
 
+LARGE_OBJECTS = (
+    "SELECT lo_create(0)",
+    "SELECT lo_creat(-1)",
+    "SELECT lo_from_bytea(0, 'text')",
+    "SELECT lo_import('/etc/hostname')",
+    "SELECT lo_import('/etc/hostname', 1)",
+)
 REFUSED = {
     "app": (
+        *LARGE_OBJECTS,
         "CREATE TABLE mine (a integer)",
         "CREATE TEMPORARY TABLE mine (a integer)",
         "CREATE SCHEMA mine",
@@ -218,6 +227,7 @@ REFUSED = {
         "SET TRANSACTION READ WRITE; DELETE FROM fold_rows",
     ),
     "owner": (
+        *LARGE_OBJECTS,
         "SET session_replication_role = replica",
         "CREATE ROLE mine",
         "CREATE DATABASE mine",
@@ -232,6 +242,17 @@ def test_a_role_is_refused_what_is_not_its_own(opened: Callable[[str], Engine], 
     with pytest.raises(DBAPIError) as caught, opened(role).connect() as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(statement.format(**ROLES))
     assert isinstance(caught.value.orig, psycopg.errors.InsufficientPrivilege | psycopg.errors.ReadOnlySqlTransaction)
+
+
+@pytest.mark.parametrize("statement", LARGE_OBJECTS)
+def test_nobody_makes_large_objects_on_the_embedded_server(server: Database, statement: str) -> None:
+    if read_settings().database_url is not None:
+        pytest.skip("this server was not set up by `flywheel db up`")
+    engine = create_engine(server.app_url)
+    with pytest.raises(DBAPIError) as caught, engine.connect() as connection:
+        connection.exec_driver_sql(statement)
+    engine.dispose()
+    assert isinstance(caught.value.orig, psycopg.errors.InsufficientPrivilege)
 
 
 def test_each_role_can_do_its_work(opened: Callable[[str], Engine], prepared: Prepared) -> None:

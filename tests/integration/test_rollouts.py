@@ -18,6 +18,10 @@ import httpx2
 import pytest
 
 from agents.envs.clients.client import EnvClient
+from agents.envs.closing import UNCLOSED
+from agents.envs.contract import Instance
+from agents.envs.environment import instance_id
+from agents.envs.errors import EnvironmentDown
 from agents.envs.provider import Site, local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.tasks import TASKS
@@ -42,7 +46,7 @@ from eventlog.events import (
     SeedsRule,
 )
 from eventlog.memory import MemoryStore
-from eventlog.store import Append
+from eventlog.store import Acceptance, Append, Refusal, Rejected
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
@@ -268,6 +272,29 @@ def test_a_site_that_is_down_makes_a_missing_run_after_its_tries_and_no_reward()
     assert views(room.store).find(REWARDS) == {}
 
 
+class Keeping(EnvClient):
+    """A client whose site answers a close with an error that names the instance."""
+
+    def close(self, instance: Instance | str) -> None:
+        super().close(instance)
+        url = f"{self.admin_url}/{instance_id(instance)}?token=hush"
+        raise EnvironmentDown(url=url, operation="a close", actual="503", timeout_s=1)
+
+
+def test_an_instance_that_could_not_be_closed_is_logged_without_its_secrets_and_counted(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, job = UNCLOSED.number, jobs([CANONICAL_SEED])[0]
+    with Keeping(site.admin_url, site.admin_token) as client:
+        room = Room(client)
+        assert room.play(job).stands
+    assert room.types(job.run)[-1] == "RewardGraded"
+    assert UNCLOSED.number == before + 1
+    (record,) = caplog.records
+    assert (record.levelname, "its site may keep it" in record.message) == ("WARNING", True)
+    assert re.search(r"hush|[0-9a-f]{32}", record.message) is None
+
+
 def test_a_site_that_comes_back_within_the_tries_has_its_run(site: Site, client: EnvClient) -> None:
     failures = iter([True, True])
 
@@ -383,6 +410,50 @@ def test_a_run_that_is_given_up_is_missing_and_what_it_says_later_is_not_recorde
     assert [(each.reason, each.detail) for each in room.events("RunMissing")] == [
         ("platform_error", "it took longer than 1 s")
     ]
+
+
+class Overtaken(MemoryStore):
+    """A room's store, in whose log a run is given up at the moment at which its end is appended."""
+
+    def __init__(self, room: Room, job: Job) -> None:
+        self.__dict__ = room.store.__dict__
+        self.give_up: Callable[[], object] = lambda: abandon(
+            job, room.store, room.blobs, "plan", "it took longer than 1 s"
+        )
+
+    def append(self, requests: Sequence[Append]) -> Sequence[Acceptance | Refusal]:
+        self._meanwhile(requests)
+        return super().append(requests)
+
+    def append_together(self, requests: Sequence[Append]) -> Sequence[Acceptance] | Rejected:
+        self._meanwhile(requests)
+        return super().append_together(requests)
+
+    def _meanwhile(self, requests: Sequence[Append]) -> None:
+        if any(isinstance(event, RunFinished) for request in requests for event in request.events):
+            assert self.give_up() is not None
+
+
+def test_a_run_that_is_given_up_at_the_moment_of_its_end_proposes_nothing(room: Room) -> None:
+    job = jobs([DRIFTED_SEED])[0]
+    late = rollout(job, Overtaken(room, job), room.blobs, Means(room.client, BOOK, RULE, stopwatch))
+    assert (late.stands, late.proposals) == (False, ())
+    assert room.types(job.run) == ["RunStarted", "RunMissing"]
+    assert room.events("RewriteProposed") == []
+
+
+def test_a_run_ends_without_the_proposal_that_another_made_meanwhile_and_with_its_other_ones(room: Room) -> None:
+    first, second = jobs([DRIFTED_SEED], siblings=2)[:2]
+    alone = Room(room.client)
+    alone.play(first)
+    found = {each.rewrite: each for each in alone.events("RewriteProposed")}
+    assert len(found) > 1
+    others = found[FIX.piece].model_copy(update={"run": second.run})
+    key = f"propose:{FIX.piece}:{first.spec.sweep}"
+    room.store.append([Append(f"rewrite/{FIX.piece}", (others,), "runner", key=key)])
+    assert room.play(first).stands
+    assert "RewardGraded" in room.types(first.run)
+    assert Counter(each.rewrite for each in room.events("RewriteProposed")) == Counter(found.keys())
 
 
 def test_a_run_that_ended_a_moment_before_is_not_given_up(room: Room) -> None:

@@ -223,9 +223,12 @@ def test_a_champion_on_another_base_asks_for_that_one_and_nothing_is_warmed_up(
     by_hand = ChampionPointed(artifact=pointed, by="operator", reason="a test", evaluation=None)
     house.store.append([Append("checkpoint/x", (saved,), "test"), Append("champion", (by_hand,), "test")])
     serving = Growing()
-    warm_up = a_warm_up(house, client, Dying(99), serving)
+
+    def warm_up(own: House) -> str:
+        return a_warm_up(own, client, Dying(99), serving).run()
+
     with pytest.raises(NoBase, match=saved.base):
-        SlowController(house, client, SITE, COURSE, Dying(99), serving, warm_up=warm_up.run).run()
+        SlowController(house, client, SITE, COURSE, Dying(99), serving, warm_up=warm_up).run()
     assert sweeps_of(house.store, SITE) == ()
 
 

@@ -128,7 +128,7 @@ def test_what_has_ended_and_can_teach_is_learned_from_once_and_never_beside_a_co
     given: list[str] = []
     backlog = Backlog(empty_house, SITE, learn=lambda each: given.append(each.sweep))
     queue = RolloutQueue(empty_house.engine, SITE)
-    with only_controller(empty_house.engine, SITE):
+    with only_controller(empty_house, SITE):
         assert backlog.refill(queue) == 0
         assert given == []
     for _ in range(2):

@@ -13,6 +13,7 @@ import pytest
 
 from api.app import create_app
 from api.house import House
+from api.routes.problems import STATUS
 from api.settings import Settings
 from eventlog.events import EVENT_TYPES
 from projections import ALL
@@ -157,4 +158,22 @@ def test_imports_go_down_as_the_design_says(beginning: str, inside: str) -> None
             reached = {other for name in imports(file) for other in rank if f"{name}.".startswith(f"{other}.")}
             wrong += [f"{of(file)} imports {other}" for other in reached - {room} if rank[other] >= height]
     assert len(rank) > 5
+    assert wrong == []
+
+
+def test_the_table_of_errors_holds_every_status_with_errors_that_have_it() -> None:
+    lines = (cells(line) for line in REST.read_text().partition("## Errors")[2].splitlines() if line.startswith("| "))
+    table = {int(row[0]): _NAME.findall(row[1]) for row in lines if row[0].isdecimal()}
+    described = {
+        int(status)
+        for methods in create_app(cast("House", None)).openapi()["paths"].values()
+        for told in methods.values()
+        for status in told["responses"]
+        if int(status) >= 400
+    }
+    assert sorted({*STATUS.values(), *described} - table.keys()) == []
+    status_of = {kind.__name__: status for kind, status in STATUS.items()}
+    wrong = [
+        (name, status) for status, names in table.items() for name in names if status_of.get(name, status) != status
+    ]
     assert wrong == []

@@ -51,7 +51,7 @@ def test_no_other_fold_hears_a_judge() -> None:
     for fold in ALL:
         if fold is not JUDGES:
             assert states(fold, *before) == states(fold, *before, opined())
-    assert [fold.name for fold in ALL if "JudgeOpined" in fold.reads] == ["judges"]
+    assert [fold.name for fold in ALL if fold.reads.get("JudgeOpined")] == ["judges"]
 
 
 def test_rates_are_shares_of_what_the_oracle_said() -> None:

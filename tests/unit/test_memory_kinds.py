@@ -158,7 +158,7 @@ def test_an_artifact_without_lessons_is_what_it_was_before_there_were_any() -> N
     store, _, marks = a_history()
     artifact, blob = build_memory_artifact(ReplayedViews(store, marks["rewrite"]), "base")
     assert blob.body.startswith(b'{"rewrites":[{')
-    assert artifact.memory.folds == {"rewrites": 2}
+    assert artifact.memory.folds == {"rewrites": 3}
     nothing = build_memory_artifact(ReplayedViews(store, marks["nothing"]), "base")
     assert nothing[1] == forget_everything("base")[1]
 
@@ -170,7 +170,7 @@ def test_the_folds_that_an_artifact_names_make_it_again() -> None:
         for kinds in (frozenset[PieceKind]({"hint"}), frozenset[PieceKind]({"rewrite", "exemplar"}), EVERY_KIND):
             artifact, blob = build_memory_artifact(seen, "base", without=["rw-a"], kinds=kinds)
             assert rebuild_memory(seen, "base", artifact.memory) == blob
-    other = artifact.memory.model_copy(update={"folds": {"rewrites": 2, "hints": 99}})
+    other = artifact.memory.model_copy(update={"folds": {"rewrites": 3, "hints": 99}})
     assert rebuild_memory(seen, "base", other) is None
 
 

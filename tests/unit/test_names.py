@@ -49,9 +49,9 @@ def definitions() -> tuple[tuple[str, Definition], ...]:
 
 
 def is_entry_point(node: Definition) -> bool:
-    """True for `main`, and for a command or a route, which callers know by its words or its path."""
+    """True for `main`, for a migration, and for a command or a route, which callers know by its words or its path."""
     decorators = (ast.unparse(getattr(each, "func", each)) for each in node.decorator_list)
-    return node.name == "main" or any(HANDLER.search(decorator) for decorator in decorators)
+    return node.name in {"main", "upgrade"} or any(HANDLER.search(decorator) for decorator in decorators)
 
 
 def modules_by_name() -> Mapping[str, set[str]]:

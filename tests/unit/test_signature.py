@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from eventlog.errors import ForeignKey, ForeignLog, LogRewritten, LogTruncated, SignatureBroken
+from eventlog.errors import ForeignKey, ForeignLog, KeysRewritten, LogRewritten, LogTruncated, SignatureBroken
 from eventlog.signature import LogHead, Signed, check_log_head, check_signature, key_fingerprint, sign
 from eventlog.store import Position
 
@@ -53,6 +54,19 @@ def test_another_chain_at_the_signed_position_is_a_rewritten_log(rewritten_from:
             check_log_head(SIGNED, standing(head, rewritten_from=rewritten_from))
 
 
+def test_keys_that_were_rewritten_are_told_from_those_that_were_signed() -> None:
+    keyed = replace(standing(9), head=Position(7), key_chain_at=lambda position: bytes([position] * 32))
+    signed = sign(keyed, NOON, OURS)
+    check_signature(signed, OURS.public_key())
+    check_log_head(signed, replace(keyed, head=Position(9)))
+    for changed in (replace(keyed, key_chain_at=lambda _position: bytes(32)), standing(9)):
+        with pytest.raises(KeysRewritten):
+            check_log_head(signed, changed)
+    with pytest.raises(SignatureBroken):
+        check_signature(signed.model_copy(update={"keys": None}), OURS.public_key())
+    assert (SIGNED.format, SIGNED.keys, signed.format) == ("flywheel-signature-1", None, "flywheel-signature-2")
+
+
 @pytest.mark.parametrize("other", [standing(9, project="cars"), standing(9, rewritten_from=1)])
 def test_another_project_or_another_first_event_is_a_foreign_log(other: LogHead) -> None:
     with pytest.raises(ForeignLog):
@@ -71,6 +85,7 @@ ALTERED = {
     "log": "00" * 32,
     "position": 6,
     "chain": "11" * 32,
+    "keys": "33" * 32,
     "at": "2026-11-21T12:00:01+00:00",
     "signature": "22" * 64,
 }
@@ -104,7 +119,7 @@ def test_a_signed_head_comes_back_from_its_json_whatever_the_order_of_its_fields
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"format": "flywheel-signature-2"}, {"position": 0}, {"position": "7"}, {"chain": "AB" * 32}, {"more": 1}],
+    [{"format": "flywheel-signature-9"}, {"position": 0}, {"position": "7"}, {"chain": "AB" * 32}, {"more": 1}],
 )
 def test_what_is_no_signed_head_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

@@ -26,7 +26,9 @@ def test_a_token_is_accepted_and_names_its_holder(store: MemoryStore) -> None:
     plain = issue(store, "laptop", "cli")
     assert re.fullmatch(r"fw_[A-Za-z0-9_-]{43}", plain)
     assert is_accepted(views(store), plain)
-    assert holder(views(store), plain) == "laptop"
+    held = holder(views(store), plain)
+    assert held is not None
+    assert (held.token, held.role) == ("laptop", "ingest")
     assert has_any(views(store))
 
 

@@ -5,14 +5,13 @@ Addresses in plans are paths from the instance's root (`/boats`), so plans do no
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
-from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
 import httpx2
 
+from ...tls import tls_context
 from ..errors import ContractBroken, EnvironmentDown
 from ..profiles import EMPTY, Profile, cookies_in, put_cookies
 from .pages import Absent, Page, enclosing_form, join_address, page_at, parse_page
@@ -40,7 +39,7 @@ class Session:
             headers=headers,
             timeout=timeout_s,
             follow_redirects=True,
-            transport=transport or httpx2.HTTPTransport(verify=_ssl_context()),
+            transport=transport or httpx2.HTTPTransport(verify=tls_context()),
             trust_env=False,
             max_redirects=5,
             event_hooks={"request": [self._stay]},
@@ -95,12 +94,6 @@ class Session:
     def _stay(self, request: httpx2.Request) -> None:
         if not is_inside(self.root, request.url):
             raise leads_out(self.root, request.method, str(request.url))
-
-
-@cache
-def _ssl_context() -> ssl.SSLContext:
-    """Shared TLS context: loading the trusted certificates takes longer than a whole visit."""
-    return httpx2.create_ssl_context(trust_env=False)
 
 
 def root_address(address: str) -> str:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from eventlog.errors import first_fault
 
+from ...tls import tls_context
 from ..contract import ADMIN_HEADER, Answer
 from ..errors import ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
 
@@ -66,6 +67,7 @@ class Wire:
                 limits=httpx2.Limits(max_connections=64, max_keepalive_connections=64, keepalive_expiry=IDLE_S),
                 transport=transport,
                 trust_env=False,
+                verify=tls_context(),
             )
         except ValueError as problem:
             raise EnvironmentRefused(

@@ -7,19 +7,26 @@ surprises into errors.
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from eventlog.errors import first_fault
-
+from ...edited_files import locate_fault, read_edited
+from ..addresses import check_path
 from ..contract import ADMIN_HEADER, INSTANCE_HEADER, Name, Seed, TaskText
 from ..errors import BadDialect
+from .patterns import searcher_of
 
-Path_ = Annotated[str, Field(pattern=r"^/[^\s?#]*$")]
+MOST_BYTES: Final = 256 * 2**10
+"""The most bytes of a file with a dialect."""
+
+Path_ = Annotated[str, Field(pattern=r"^/[^\s?#]*$"), AfterValidator(check_path)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[\t\x20-\x7e]*$")]
+"""What HTTP lets stand in a header: a line break would begin another header, or another request."""
+
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Seeding = Literal["reset", "seed", "either", "none"]
 
@@ -67,12 +74,12 @@ class Dialect(_Part):
     """
 
     site: Name | None = None
-    page_url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
+    page_url: Annotated[str, Field(pattern=r"^https?://[^/\\\s]+[^\\\s]*$")] | None = None
     tasks: tuple[TaskText, ...] = ()
     paths: Paths = Paths()
-    admin_header: Name = ADMIN_HEADER
-    instance_header: Name = INSTANCE_HEADER
-    headers: dict[str, str] = Field(default_factory=dict, repr=False)
+    admin_header: HeaderName = ADMIN_HEADER
+    instance_header: HeaderName = INSTANCE_HEADER
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict, repr=False)
     one_instance: bool = True
     seeding: Seeding = "either"
     only_seed: Seed | None = None
@@ -97,10 +104,7 @@ class Dialect(_Part):
     @field_validator("unknown_task_reason")
     @classmethod
     def _is_pattern(cls, pattern: str | None) -> str | None:
-        try:
-            re.compile(pattern or "")
-        except re.error as problem:
-            raise ValueError(f"not a regular expression: {problem}") from problem
+        searcher_of(pattern or "")
         return pattern
 
     @model_validator(mode="after")
@@ -116,14 +120,15 @@ class Dialect(_Part):
 
 
 def read_dialect(file: Path) -> Dialect:
-    """Read a dialect from a file: TOML if its name ends in `.toml`, else JSON. Raises BadDialect."""
+    """Read a dialect from a file: TOML if its name ends in `.toml`, else JSON. Raises BadDialect, FileTooLarge."""
+    is_toml, text = file.suffix == ".toml", ""
     try:
-        text = file.read_text()
-        facts = tomllib.loads(text) if file.suffix == ".toml" else json.loads(text)
-        return Dialect.model_validate(facts)
+        text = read_edited(file, MOST_BYTES)
+        return Dialect.model_validate(tomllib.loads(text) if is_toml else json.loads(text))
     except OSError as problem:
         raise BadDialect(file=file, actual=problem.strerror, expected="a file that can be read") from problem
     except ValidationError as problem:
-        raise BadDialect(file=file, actual=first_fault(problem), expected="the fields of a dialect") from problem
+        fault = locate_fault(problem, text, is_toml=is_toml)
+        raise BadDialect(file=file, actual=fault, expected="the fields of a dialect") from problem
     except (ValueError, RecursionError) as problem:
         raise BadDialect(file=file, actual=problem, expected="JSON, or TOML in a file named .toml") from problem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -14,6 +13,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from ..contract import MICRO, Mutation, micro_units
 from .dialect import Dialect, MutationFields
+from .patterns import searcher_of
 
 NOWHERE: Final = "-"
 """Target of a change that names no target."""
@@ -132,7 +132,7 @@ def is_unknown_task(facts: Mapping[str, object], dialect: Dialect) -> bool:
     reasons = facts.get("reasons")
     if facts.get("passed") is not False or dialect.unknown_task_reason is None or not isinstance(reasons, list):
         return False
-    return any(re.search(dialect.unknown_task_reason, str(reason)) for reason in reasons)
+    return any(map(searcher_of(dialect.unknown_task_reason), map(str, reasons)))
 
 
 def state_fingerprint(state: Mapping[str, object], volatile: Collection[str], witnesses: Sequence[str] = ()) -> str:

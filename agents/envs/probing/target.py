@@ -11,9 +11,9 @@ from typing import Final
 
 from ..clients.pages import Absent
 from ..clients.session import Session
+from ..closing import close_or_count
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
-from ..errors import EnvironmentFailure
 from .walking import random_walk
 
 CONTROL: Final = "control"
@@ -98,9 +98,7 @@ class Target:
         try:
             yield instance
         except (Failed, Skipped):
-            # A failing close must not hide the probe's result.
-            with suppress(EnvironmentFailure):
-                self.environment.close(instance)
+            close_or_count(self.environment, instance)  # a failing close must not hide the probe's result
             raise
         self.environment.close(instance)
 

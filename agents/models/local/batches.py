@@ -90,6 +90,11 @@ class _Putting:
     future: Future[None]
 
 
+@dataclass(frozen=True, slots=True)
+class _Removal:
+    digest: str
+
+
 class Batches:
     """The sampling thread. `load` is called in that thread at the first request, and makes the network."""
 
@@ -97,7 +102,8 @@ class Batches:
         self._name = name
         self._load = load
         self._network: Network | None = None
-        self._come: SimpleQueue[_Row | _Putting | None] = SimpleQueue()
+        self._come: SimpleQueue[_Row | _Putting | _Removal | None] = SimpleQueue()
+        self._leaving: set[str] = set()
         self._waiting: deque[_Row] = deque()
         self._lanes: dict[str, _Lane] = {}
         self._kept = Beginnings()
@@ -120,6 +126,10 @@ class Batches:
         self._send(putting)
         putting.future.result()
 
+    def detach(self, digest: str) -> None:
+        """Remove an adapter as soon as no request needs it. At least one other must be attached. Raises ModelClosed."""
+        self._send(_Removal(digest))
+
     def close(self) -> None:
         """End the thread and wait for it. Pending requests fail with ModelClosed."""
         with self._lock:
@@ -128,7 +138,7 @@ class Batches:
         if thread is not None:
             thread.join()
 
-    def _send(self, work: _Row | _Putting) -> None:
+    def _send(self, work: _Row | _Putting | _Removal) -> None:
         with self._lock:
             if self._is_closed:
                 raise ModelClosed(model=self._name)
@@ -155,6 +165,9 @@ class Batches:
                 return False
             if isinstance(work, _Putting):
                 self._put(work)
+            elif isinstance(work, _Removal):
+                self._leaving.add(work.digest)
+                is_busy = True  # so that this turn removes it
             else:
                 self._waiting.append(work)
                 is_busy = True
@@ -162,7 +175,16 @@ class Batches:
             self._begin(self._waiting.popleft())
         for weights, lane in list(self._lanes.items()):
             self._step(weights, lane)
+        self._remove()
         return True
+
+    def _remove(self) -> None:
+        """Remove the adapters that are to leave and that no request needs any more."""
+        needed = {row.ask.weights for row in self._waiting} | {name for name, lane in self._lanes.items() if lane.rows}
+        for digest in sorted(self._leaving - needed):
+            self._leaving.discard(digest)
+            self._lanes.pop(digest, None)
+            self._load_network().detach(digest)
 
     def _load_network(self) -> Network:
         if self._network is None:
@@ -170,6 +192,7 @@ class Batches:
         return self._network
 
     def _put(self, putting: _Putting) -> None:
+        self._leaving.discard(putting.adapter.digest)
         try:
             self._load_network().attach(putting.adapter)
         except Exception as problem:  # noqa: BLE001 the waiting caller gets the error

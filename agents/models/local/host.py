@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -20,6 +21,9 @@ OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, s
 PREFIX: Final = "transformers:"
 """Prefix of these models' names. In settings the folder of the base follows, in the log its digest."""
 
+MOST_ADAPTERS: Final = 8
+"""Most checkpoints that stay in memory beside their base. The least recently used one leaves first."""
+
 _SHOWN: Final = 12
 _TOO_LARGE: Final = 413
 
@@ -32,10 +36,13 @@ def base_model_name(digest: str) -> str:
 class Host:
     """One base model in memory. Its weights are loaded at the first request; `threads` is the number of CPU threads.
 
+    At most `most_adapters` (at least 1) checkpoints stay in memory; one that has left is read again when it is asked.
     Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
-    def __init__(self, folder: Path, *, device: Device = "auto", threads: int = 1) -> None:
+    def __init__(
+        self, folder: Path, *, device: Device = "auto", threads: int = 1, most_adapters: int = MOST_ADAPTERS
+    ) -> None:
         self.folder: Base = read_base(folder)
         if not self.folder.sees_all:  # the batches would show such layers too many tokens
             actual, expected = "it has sliding-window attention", "full attention in every layer"
@@ -45,16 +52,18 @@ class Host:
         self.dialogue = Dialogue(self.folder)
         self.name = base_model_name(self.folder.digest)
         self.batches = Batches(self.name, lambda: Network(self.folder, device, threads))
-        self._known: dict[str, LocalModel] = {BASE: LocalModel(self, BASE)}
+        self._base = LocalModel(self, BASE)
+        self._most = max(1, most_adapters)
+        self._adapted: dict[str, LocalModel] = {}  # in the order of their last use
         self._lock = Lock()
 
     def base(self) -> LocalModel:
         """The base model without an adapter."""
-        return self._known[BASE]
+        return self._base
 
     def loaded_model(self, weights: str) -> LocalModel | None:
         """The model of these weights (`base` or a checkpoint's digest); None if they are not in memory."""
-        return self._known.get(weights)
+        return self._base if weights == BASE else self._adapted.get(weights)
 
     def adapted_model(self, digest: str, folder_of: Callable[[str], Path]) -> LocalModel:
         """The base model with the checkpoint of this digest, read at the first call from its `folder_of`.
@@ -63,10 +72,30 @@ class Host:
         DrawingFailed, and what `folder_of` does.
         """
         with self._lock:
-            if digest not in self._known:
-                self.batches.attach(read_adapter(folder_of(digest), digest, self.folder))
-                self._known[digest] = LocalModel(self, digest)
-            return self._known[digest]
+            model = self._adapted.get(digest) or LocalModel(self, digest, folder_of)
+            self._hold(model)
+            return model
+
+    def draw(self, model: LocalModel, asks: Sequence[Ask]) -> list[Future[SampledTokens]]:
+        """Queue requests to one model, and read its checkpoint again if it has left the memory.
+
+        Raises ModelClosed, and what `adapted_model` does.
+        """
+        with self._lock:
+            self._hold(model)
+            return [self.batches.draw(ask) for ask in asks]
+
+    def _hold(self, model: LocalModel) -> None:
+        """Have the model in memory as the last used one; let the least recently used one leave beyond the bound."""
+        if model.folder_of is None:
+            return
+        if self._adapted.pop(model.weights, None) is None:
+            self.batches.attach(read_adapter(model.folder_of(model.weights), model.weights, self.folder))
+        self._adapted[model.weights] = model
+        if len(self._adapted) > self._most:
+            oldest = next(iter(self._adapted))
+            del self._adapted[oldest]
+            self.batches.detach(oldest)
 
     def close(self) -> None:
         """End the sampling thread. Pending requests fail with ModelClosed."""
@@ -79,27 +108,28 @@ class LocalModel:
     At temperature 0 that is one token, and its logprob is 0. The default seed is 0.
     """
 
-    def __init__(self, host: Host, weights: str) -> None:
+    def __init__(self, host: Host, weights: str, folder_of: Callable[[str], Path] | None = None) -> None:
         self.name = host.name if weights == BASE else f"{host.name}+{weights[:_SHOWN]}"
         self.offers = OFFERS
+        self.weights = weights
+        self.folder_of = folder_of
         self._host = host
-        self._weights = weights
 
     def complete(self, request: CompletionRequest) -> Completion:
-        """See Model.complete. Raises RequestRejected if the prompt leaves no room for an answer."""
+        """See Model.complete. Raises RequestRejected if the prompt leaves no room for an answer, and as Host.draw."""
         refuse_unoffered(self.name, self.offers, request)
         sampling, dialogue = request.sampling, self._host.dialogue
-        drawn_as = f"{self._weights} {sampling.temperature_micro} {sampling.top_p_micro} {sampling.seed or 0}"
+        drawn_as = f"{self.weights} {sampling.temperature_micro} {sampling.top_p_micro} {sampling.seed or 0}"
         prompt = dialogue.prompt(request.messages, drawn_as)
         longest = self._host.folder.longest
         if len(prompt) + sampling.max_tokens > longest:
             said = f"{len(prompt)} tokens and {sampling.max_tokens} for the answer exceed a context of {longest}"
             raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
         asks = [
-            Ask(self._weights, prompt, sampling, number, dialogue.ends, self._stop_rule(sampling.stop))
+            Ask(self.weights, prompt, sampling, number, dialogue.ends, self._stop_rule(sampling.stop))
             for number in range(sampling.samples)
         ]
-        drawn = [future.result() for future in [self._host.batches.draw(ask) for ask in asks]]
+        drawn = [future.result() for future in self._host.draw(self, asks)]
         samples = tuple(self._sample(each, request) for each in drawn)
         for sample, each in reversed(list(zip(samples, drawn, strict=True))):
             dialogue.remember(request.messages, drawn_as, sample.text, each.ids)

@@ -78,6 +78,11 @@ class Network:
             self._peft.to(self._device)
             undo.pop_all()
 
+    def detach(self, digest: str) -> None:
+        """Remove an adapter from memory. At least one other must be attached."""
+        self._wear(next(name for name in self._peft.peft_config if name != digest))  # PEFT warns of an active one
+        self._peft.delete_adapter(digest)
+
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """Read the tokens of a row from position `first` on. Returns the logits of the next token."""
         import torch

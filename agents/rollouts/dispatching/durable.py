@@ -1,45 +1,64 @@
 """Dispatch by state key from the durable queue: any number of processes share its jobs.
 
 The queue's lock of a session key runs its jobs in order, one at a time; other jobs go to any process with a free slot.
-A process without heartbeat counts as lost, and its jobs are redelivered to other processes.
+A process without heartbeat counts as lost, and its jobs are redelivered to other processes. Where the database is away
+for a while, every process keeps its jobs and goes on when it is back.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Literal
 
 import psycopg
-from procrastinate import App, BaseRetryStrategy, JobContext, PsycopgConnector, RetryDecision
+from procrastinate import App, BaseRetryStrategy, JobContext, RetryDecision
 from procrastinate.jobs import Job as Queued
 
-from eventlog.database import project_schema
+from eventlog.database import is_connection_lost, project_schema
 
 from ..errors import WorkerLost
 from .dispatch import MAX_PARALLEL, start_call
 from .held_jobs import HeldJobs
+from .outages import PatientConnector
 from .queue import LOST, TASK, TRIES, JobTicket, RolloutQueue
 from .state_keys import StateKey
 
 SHORTEST_RESCUE_S = 4.0
 """Least `rescue_after_s`: below it, and with the heartbeat of Terms, a slow worker would count as lost."""
+OUTAGE_S = 600.0
+"""Seconds that a worker waits for a database that does not answer."""
 _POLL_S = 0.25
 _PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Facts = Mapping[str, object]
-Kind = Literal["added", "rescued", "played", "failed", "parked", "timed_out", "unlearned", "stopping"]
+Kind = Literal[
+    "added",
+    "rescued",
+    "played",
+    "failed",
+    "parked",
+    "timed_out",
+    "unlearned",
+    "interrupted",
+    "unreachable",
+    "reached",
+    "stopping",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Settings of a process. `timeout_s` limits one run; a worker without heartbeat for `rescue_after_s` is lost."""
+    """Settings of a process. `timeout_s` limits one run; a worker without heartbeat for `rescue_after_s` is lost.
+
+    A database that does not answer is waited for up to `outage_s` seconds.
+    """
 
     max_parallel: int = MAX_PARALLEL
     timeout_s: float = 900.0
@@ -47,6 +66,7 @@ class Terms:
     heartbeat_s: float = 1.0
     refill_s: float = 15.0
     until_empty: bool = False
+    outage_s: float = OUTAGE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +104,7 @@ class Runner:
         """
         for name in ("procrastinate", "psycopg.pool"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # notices and errors report the same
+        asyncio.get_running_loop().set_exception_handler(_report_task_error)
         app = self._app(stop)
         async with app.open_async():
             worker = asyncio.create_task(self._work(app), name="jobs")
@@ -106,7 +127,8 @@ class Runner:
     async def _beat(self) -> None:
         """Send heartbeats while the last jobs end: the queue's own heartbeat stops as soon as it is told to stop."""
         while True:
-            await asyncio.to_thread(self.queue.beat, sorted(self.worker_ids))
+            with suppress_lost_connection():
+                await asyncio.to_thread(self.queue.beat, sorted(self.worker_ids))
             await asyncio.sleep(self.terms.heartbeat_s)
 
     def _app(self, stop: asyncio.Event) -> App:
@@ -118,15 +140,21 @@ class Runner:
             await connection.execute(f'SET search_path = "{schema}", pg_temp')
             await connection.commit()
 
-        app = App(connector=PsycopgConnector(conninfo=url, min_size=1, max_size=4, configure=configure))
-
-        app.job_manager = HeldJobs(app.connector)
+        # The pool must notice an outage, and its end, before other workers take this one for lost.
+        pool = {"conninfo": url, "min_size": 1, "max_size": 4, "configure": configure, "timeout": SHORTEST_RESCUE_S / 2}
+        connector = PatientConnector(self.terms.outage_s, stop.is_set, self._tell_outage, **pool)
+        app = App(connector=connector)
+        app.job_manager = HeldJobs(connector)
 
         @app.task(name=TASK, pass_context=True, retry=AtOnce())
         async def rollout(context: JobContext, /, **ids: Any) -> None:
             await self._roll(context.job, JobTicket(**ids), stop)
 
         return app
+
+    def _tell_outage(self, error: str | None) -> None:
+        facts = {"error": error, "outage_s": self.terms.outage_s}
+        self.tell(Notice("reached") if error is None else Notice("unreachable", facts=facts))
 
     async def _work(self, app: App) -> None:
         await app.run_worker_async(
@@ -141,7 +169,10 @@ class Runner:
         )
 
     async def _roll(self, job: Queued, ticket: JobTicket, stop: asyncio.Event) -> None:
-        """Execute one job. Raises its error again, so that the queue retries or parks the job."""
+        """Execute one job. Raises its error again, so that the queue retries or parks the job.
+
+        A job that lost its connection to the database is put back, and that counts as no attempt.
+        """
         if job.worker_id is not None:
             self.worker_ids.add(job.worker_id)
         try:
@@ -150,6 +181,10 @@ class Runner:
                 return
             facts = await self._play(job, ticket)
         except Exception as error:
+            if is_connection_lost(error):
+                await asyncio.to_thread(self.queue.put_back, job)
+                self.tell(Notice("interrupted", ticket))
+                return
             await self._park(job, ticket, error)
             raise
         self.tell(Notice("timed_out", ticket) if facts is None else Notice("played", ticket, facts=facts))
@@ -190,17 +225,18 @@ class Runner:
         """Rescue jobs of lost workers and refill the queue periodically; returns if `until_empty` and none is left."""
         rescue_at = refill_at = monotonic()
         while True:
-            if monotonic() >= rescue_at:
-                await self._rescue()
-                rescue_at = monotonic() + self.terms.rescue_after_s / 4
-            is_empty = self.terms.until_empty and not await asyncio.to_thread(self.queue.open)
-            if is_empty or monotonic() >= refill_at:
-                added = await asyncio.to_thread(self.refill)
-                refill_at = monotonic() + self.terms.refill_s
-                if added:
-                    self.tell(Notice("added", count=added))
-                elif is_empty:
-                    return
+            with suppress_lost_connection():
+                if monotonic() >= rescue_at:
+                    await self._rescue()
+                    rescue_at = monotonic() + self.terms.rescue_after_s / 4
+                is_empty = self.terms.until_empty and not await asyncio.to_thread(self.queue.open)
+                if is_empty or monotonic() >= refill_at:
+                    added = await asyncio.to_thread(self.refill)
+                    refill_at = monotonic() + self.terms.refill_s
+                    if added:
+                        self.tell(Notice("added", count=added))
+                    elif is_empty:
+                        return
             await asyncio.sleep(_POLL_S if self.terms.until_empty else 1.0)
 
     async def _rescue(self) -> None:
@@ -209,6 +245,22 @@ class Runner:
             self.tell(Notice("rescued", ticket))
         for ticket in parked:
             self.tell(Notice("parked", ticket, facts={"error": LOST}))
+
+
+def _report_task_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what a task of the queue raised and nobody asked for, unless it is the outage that was told already."""
+    if not is_connection_lost(context.get("exception")):
+        loop.default_exception_handler(context)
+
+
+@contextmanager
+def suppress_lost_connection() -> Iterator[None]:
+    """Suppress an error that says that the connection to the database was lost. The next call waits for it."""
+    try:
+        yield
+    except Exception as error:
+        if not is_connection_lost(error):
+            raise
 
 
 class AtOnce(BaseRetryStrategy):

@@ -18,11 +18,12 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job as Queued
 from sqlalchemy import Engine, text
 
+from eventlog.append_rule import judge_group
 from eventlog.appending import by_call
 from eventlog.codec import encode_append
 from eventlog.database import database_error, project_schema
 from eventlog.events import SweepPlanned
-from eventlog.store import Append, Committed, Outcome
+from eventlog.store import Acceptance, Append, Committed, Rejected
 
 from .held_jobs import delivery_of
 from .state_keys import StateKey, independent, plain_name, session
@@ -44,6 +45,7 @@ _LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
     WHERE j.queue_name = :queue AND j.status = 'doing' AND NOT EXISTS (
         SELECT FROM procrastinate_workers w
         WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => :after_s))
+        AND pg_postmaster_start_time() < now() - make_interval(secs => :after_s)
     ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
 _AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
 _HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker
@@ -104,18 +106,21 @@ class RolloutQueue:
         """Name of the queue, different in every project, because all projects of a database share its channels."""
         return plain_name(f"{self.environment}@{project_schema(self.engine)}", _LONGEST_STEM)
 
-    def plan(self, append: Append, planned: Sequence[JobTicket], further: Sequence[Append] = ()) -> Outcome:
-        """Append the event that plans a sweep and add its jobs in one transaction.
+    def plan(
+        self, append: Append, planned: Sequence[JobTicket], further: Sequence[Append] = ()
+    ) -> Sequence[Acceptance] | Rejected:
+        """Append the event that plans a sweep together with `further`, and add its jobs, all in one transaction.
 
-        An append that was refused or made before adds no jobs. `further` is appended too; returns the outcome of
-        `append`.
+        An append that was refused or made before adds no jobs.
         """
         with self._lock() as connection:
             requests = [encode_append(each) for each in (append, *further)]
-            outcome = by_call(connection.cursor(binary=True), requests)[0]
-            if isinstance(outcome, Committed):
+            result = judge_group(by_call(connection.cursor(binary=True), requests))
+            if isinstance(result, Rejected):
+                connection.rollback()
+            elif isinstance(result[0], Committed):
                 self._put(connection, planned)
-        return outcome
+        return result
 
     def put(self, wanted: Sequence[JobTicket]) -> int:
         """Add the missing jobs, in order, and return their number. Parked and cancelled jobs are not missing."""
@@ -141,7 +146,8 @@ class RolloutQueue:
     def rescue(self, after_s: float) -> tuple[tuple[JobTicket, ...], tuple[JobTicket, ...]]:
         """Free the jobs of workers without heartbeat for `after_s` seconds. Returns the requeued and the parked jobs.
 
-        A job keeps its place, so the order of its session holds.
+        A job keeps its place, so the order of its session holds. A server that has started less than `after_s` seconds
+        ago may have missed heartbeats, so it frees none.
         """
         freed, parked = [], []
         with self.engine.begin() as connection:

@@ -74,6 +74,24 @@ class Appending(Stores):
         outdated = Append(again.stream, again.events, "machine", expect=10_000)
         self.both([again, misused, outdated, again])
 
+    @rule(
+        data=st.data(),
+        names=st.lists(NAMES, min_size=1, max_size=3),
+        again=Stores.appended,
+        amount=st.sampled_from([1, 60]),
+        spoiled=st.sampled_from(["", "", "version", "key"]),
+    )
+    def a_group_is_appended(
+        self, data: st.DataObject, names: list[str], again: Append, amount: int, spoiled: str
+    ) -> None:
+        """Over several streams, one of them perhaps twice, and beside what is there already."""
+        group = [Append(f"rewrite/{name}", (data.draw(rewrite_event(name)),) * amount, "machine") for name in names]
+        if spoiled == "version":
+            group.append(Append("champion", (pointed(0, "gate"),), "machine", self.version("champion") + 1))
+        if spoiled == "key":
+            group.append(Append("champion", (pointed(0, "gate"),), "machine", key=again.key))
+        self.both_together(data.draw(st.permutations([again, *group])))
+
     @rule(names=st.lists(NAMES, min_size=3, max_size=3), amount=st.sampled_from([1, 25]), is_one_store=st.booleans())
     def three_threads_append_at_once(self, names: list[str], amount: int, is_one_store: bool) -> None:
         """Each its own, all the same with one key, all where one version is expected: the list does it in order."""

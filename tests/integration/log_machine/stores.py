@@ -79,6 +79,13 @@ class Stores(RuleBasedStateMachine):
         self.at = next((row.at for row in self.table.read_stored(after=before, upto=Position(before + 1))), self.at)
         assert list(self.list.append(requests)) == outcomes
 
+    def both_together(self, requests: Sequence[Append]) -> None:
+        """As `both`, for a group."""
+        before = self.table.head()
+        result = self.table.append_together(requests)
+        self.at = next((row.at for row in self.table.read_stored(after=before, upto=Position(before + 1))), self.at)
+        assert self.list.append_together(requests) == result
+
     def version(self, stream: str) -> int:
         """The version that a stream is at."""
         return sum(row.stream == stream for row in self.list.read_stored())

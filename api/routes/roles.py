@@ -1,0 +1,45 @@
+"""What the holder of a token may do over HTTP, by role. Pure.
+
+Each role may do what the roles before it may. An event type that `EVENTS` does not list is refused to every role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from eventlog.events import TokenRole
+from projections.access import TokenState
+
+from .errors import RoleTooLow
+
+RANKS: Final[tuple[str, ...]] = get_args(TokenRole)
+
+ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
+    ("GET", "*"): "read",
+    ("POST", "/v1/blobs"): "ingest",
+    ("POST", "/v1/events"): "ingest",
+}
+"""The least role that may call a route; `*` is every path. A route that is not listed needs `admin`."""
+
+EVENTS: Final[Mapping[str, TokenRole]] = {
+    "RunStarted": "ingest",
+    "InstanceReset": "ingest",
+    "StepTaken": "ingest",
+    "RunFinished": "ingest",
+    "RunMissing": "ingest",
+    "RewardGraded": "ingest",
+    "PriceBookSet": "ingest",
+}
+"""The least role that may append an event of a type."""
+
+
+def least_role(method: str, path: str) -> TokenRole:
+    """The least role that may call a route."""
+    return ROUTES.get((method, path)) or ROUTES.get((method, "*"), "admin")
+
+
+def check_role(holder: TokenState, least: TokenRole, what: str) -> None:
+    """Raise RoleTooLow unless a token's role is at least `least`. `what` says what its holder wants to do."""
+    if holder.role not in RANKS or RANKS.index(holder.role) < RANKS.index(least):
+        raise RoleTooLow(what=what, token=holder.token, actual=holder.role, expected=least)

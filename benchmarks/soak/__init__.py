@@ -1,0 +1,1 @@
+"""A service, two workers and a load for half an hour, with faults, watched for growth."""

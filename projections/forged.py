@@ -1,0 +1,88 @@
+"""Forged events: events that their actor may not have written. One key for each, in order of position.
+
+The holder of a token writes as `api:NAME`, and may write only what REST takes from outside. Every other actor is a
+process that holds the database's password, and may write anything: its name proves nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from .engine.projection import EventRow, Fold, FoldState
+
+OUTSIDER: Final = "api:"
+"""How the actor of what a token's holder appends begins."""
+
+NEVER_FROM_A_TOKEN: Final = (
+    "EnvironmentProbed",
+    "EnvironmentAdmitted",
+    "SweepPlanned",
+    "ModelCalled",
+    "StepVerified",
+    "JudgeOpined",
+    "RecoveryDecided",
+    "RewriteProposed",
+    "RewriteWon",
+    "RewriteLost",
+    "HintRecorded",
+    "ExemplarCaptured",
+    "SnippetLearned",
+    "RecipeImported",
+    "MemoryQuarantined",
+    "PieceTried",
+    "SubstrateChosen",
+    "SubstrateCredited",
+    "CourseOpened",
+    "CourseClosed",
+    "DatasetFrozen",
+    "SliceRegistered",
+    "TrainingStarted",
+    "TrainingProgressed",
+    "TrainingFailed",
+    "CheckpointSaved",
+    "CheckpointPublished",
+    "BenchmarkFrozen",
+    "EvaluationOpened",
+    "VerdictReached",
+    "ChampionPointed",
+    "RunsWithdrawn",
+    "SubjectErased",
+    "TokenIssued",
+    "TokenRevoked",
+)
+"""The event types that the holder of a token may not have written, but for `EventsDisowned`, which no fold reads."""
+
+
+class ForgedState(FoldState, frozen=True, kw_only=True):
+    """A forged event that was not disowned; `at` is in microseconds since 1970."""
+
+    position: int = 0
+    at: int = 0
+    type: str = ""
+    stream: str = ""
+    actor: str = ""
+
+    @property
+    def moment(self) -> datetime:
+        """When the event was recorded, in UTC."""
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=self.at)
+
+
+def _fold(_state: ForgedState, row: EventRow) -> ForgedState:
+    return ForgedState(position=row.position, at=row.moment, type=row.type, stream=row.stream, actor=row.actor)
+
+
+def forged_key(position: int) -> str:
+    """Key of the event at a position; keys are in order of positions."""
+    return f"{position:020d}"
+
+
+FORGED = Fold(
+    name="forged",
+    version=1,
+    reads=dict.fromkeys(NEVER_FROM_A_TOKEN, ()),
+    initial=ForgedState(),
+    key=lambda row: forged_key(row.position) if row.actor.startswith(OUTSIDER) else None,
+    fold=_fold,
+)

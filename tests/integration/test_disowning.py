@@ -1,0 +1,126 @@
+"""A log into which forged events got: they are listed, disowned by an event, and left out from there on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+
+from api.controllers.fast import Controller
+from api.course import Course
+from api.errors import ForgedEvents
+from api.history.disown import STREAM, refuse_forged
+from api.house import House
+from eventlog.events import EVENT_TYPES, EventsDisowned
+from eventlog.store import Append, Position
+from projections import ALL
+from projections.champions import CHAMPIONS
+from projections.engine.compare import compare
+from projections.engine.projection import AnyFold
+from projections.engine.views import ReplayedViews
+from projections.failures import FAILURES
+from projections.forged import NEVER_FROM_A_TOKEN
+from projections.pieces import RECIPES
+from projections.rewrites import REWRITES
+from projections.runs import RUNS
+from tests.golden.test_golden_samples import golden_rows, sample
+
+from .test_cli import Flywheel, flywheel
+
+__all__ = ["flywheel"]
+
+HEAD = golden_rows()[-1].position
+FORGED = [kind for kind in EVENT_TYPES if kind in NEVER_FROM_A_TOKEN and kind not in {"RunsWithdrawn", "SubjectErased"}]
+LAST = HEAD + len(FORGED)
+READ_EARLIER: tuple[AnyFold, ...] = (REWRITES, CHAMPIONS, FAILURES, RUNS)
+HONEST = sorted(range(2, HEAD, 9))
+
+
+def forge(house: House) -> None:
+    """What a deny-list that went stale let in: the sample of each event type, on the stream of prices."""
+    for kind in FORGED:
+        house.store.append([Append("prices", (sample(kind),), "api:theirs")])
+
+
+def states(house: House, upto: int | None = None) -> dict[str, Any]:
+    views = house.views_at(None if upto is None else str(upto))
+    return {fold.name: views.find(fold) for fold in ALL}
+
+
+def test_forged_events_are_listed_in_pages_and_no_honest_one_is(flywheel: Flywheel, house: House) -> None:
+    assert json.loads(flywheel("log", "inspect", "--json")[1]) == {"events": [], "next": None}
+    forge(house)
+    first = json.loads(flywheel("log", "inspect", "--limit", "3", "--json")[1])
+    rest = json.loads(flywheel("log", "inspect", "--after", str(first["next"]), "--json")[1])
+    found = [*first["events"], *rest["events"]]
+    assert [(event["position"], event["type"]) for event in found] == list(enumerate(FORGED, HEAD + 1))
+    assert {(event["actor"], event["stream"]) for event in found} == {("api:theirs", "prices")}
+    assert rest["next"] is None
+
+
+def test_what_was_disowned_is_left_out_from_there_on_and_still_there_before(flywheel: Flywheel, house: House) -> None:
+    before = states(house)
+    forge(house)
+    misled = states(house)
+    assert misled != before
+    code, out, _ = flywheel("log", "disown", "--all", "--reason", "a stolen token", "--json")
+    assert (code, json.loads(out)) == (0, {"disowned": [*range(HEAD + 1, LAST + 1)], "since": LAST + 1})
+    assert states(house) == before
+    assert states(house, LAST) == misled
+    assert json.loads(flywheel("log", "inspect", "--json")[1])["events"] == []
+    assert len(json.loads(flywheel("log", "inspect", "--as-of", str(LAST), "--json")[1])["events"]) == len(FORGED)
+    for words in (("log", "verify"), ("replay", "--verify"), ("replay", "--rebuild", "--verify")):
+        assert flywheel(*words)[0] == 0, words
+
+
+def test_one_of_several_is_disowned_and_the_others_stand(flywheel: Flywheel, house: House) -> None:
+    forge(house)
+    recipe = HEAD + 1 + FORGED.index("RecipeImported")
+    assert house.views().find(RECIPES)
+    assert flywheel("log", "disown", str(recipe), "--reason", "forged")[0] == 0
+    assert not house.views().find(RECIPES)
+    left = json.loads(flywheel("log", "inspect", "--json")[1])["events"]
+    assert [event["position"] for event in left] == [at for at in range(HEAD + 1, LAST + 1) if at != recipe]
+
+
+@pytest.mark.parametrize("positions", [(1,), (HEAD + 1, 2), (HEAD + 1000,)])
+def test_only_what_is_forged_can_be_disowned(flywheel: Flywheel, house: House, positions: tuple[int, ...]) -> None:
+    forge(house)
+    code, _, err = flywheel("log", "disown", *map(str, positions), "--reason", "x")
+    assert (code, "Nothing was disowned" in " ".join(err.split())) == (1, True)
+    assert flywheel("log", "disown", "--all", "--reason", " ")[0] == 1
+    assert flywheel("log", "disown", "--reason", "x")[0] != 0
+    assert house.store.head() == LAST
+
+
+def test_a_controller_says_which_events_are_forged_and_what_helps(flywheel: Flywheel, house: House) -> None:
+    forge(house)
+    controller = Controller(house, cast("Any", None), "marketplace", Course(), cast("Any", None))
+    said = f"{len(FORGED)} forged events.* position {HEAD + 1}.*flywheel log disown --all"
+    with pytest.raises(ForgedEvents, match=said):
+        controller.run()
+    assert house.store.head() == LAST
+    assert flywheel("log", "disown", "--all", "--reason", "forged")[0] == 0
+    refuse_forged(house.views())
+
+
+def disown_honest(house: House, *positions: int) -> None:
+    event = EventsDisowned(positions=positions, reason="a test")
+    house.store.append([Append(STREAM, (event,), "test")])
+
+
+def test_tables_that_are_kept_up_and_tables_that_are_built_again_leave_the_same_out(house: House) -> None:
+    house.store.append([Append("prices", (sample("PriceBookSet", version=9),), "test")])
+    disown_honest(house, *HONEST[:40])
+    house.views()
+    disown_honest(house, *HONEST[40:])
+    disown_honest(house, HEAD + 1)
+    house.store.append([Append("rewrite/w", (sample("RewriteWon"),), "test")])
+    assert all(found.is_identical for found in compare(house.views()))
+    for upto in (HEAD, HEAD + 2, HEAD + 3):
+        table, reference = house.views_at(str(upto)), ReplayedViews(house.store, Position(upto))
+        for fold in READ_EARLIER:
+            assert table.find(fold) == reference.find(fold), (fold.name, upto)
+    house.projector.rebuild([fold.name for fold in ALL])
+    assert all(found.is_identical for found in compare(house.views()))

@@ -1,0 +1,167 @@
+"""Bodies that are too large, too slow or cut off hold neither memory nor a place among the appends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, MutableMapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from api.app import create_app
+from api.house import House
+from api.routes import bodies
+from api.tokens import issue
+
+MESSAGE = MutableMapping[str, Any]
+LIMIT = 100_000
+
+
+class Sender:
+    """A caller that sends a body part by part, and counts how much of it was taken."""
+
+    def __init__(self, app: FastAPI, token: str, path: str = "/v1/events", **headers: str) -> None:
+        self.taken = 0
+        self.answers: list[MESSAGE] = []
+        told = {"authorization": f"Bearer {token}", **headers}
+        self._scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in told.items()],
+        }
+        self._app = app
+
+    async def send(self, parts: AsyncIterator[bytes]) -> tuple[int, MESSAGE]:
+        """Send the parts; the status and the error of the answer."""
+
+        async def receive() -> MESSAGE:
+            try:
+                part = await anext(parts)
+            except StopAsyncIteration:
+                return {"type": "http.request", "body": b"", "more_body": False}
+            except ConnectionError:
+                return {"type": "http.disconnect"}
+            self.taken += len(part)
+            return {"type": "http.request", "body": part, "more_body": True}
+
+        async def answer(message: MESSAGE) -> None:
+            self.answers.append(message)
+
+        await self._app(self._scope, receive, answer)
+        body = b"".join(message.get("body", b"") for message in self.answers)
+        return self.answers[0]["status"], json.loads(body).get("error", {})
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the answer."""
+        return {name.decode(): value.decode() for name, value in self.answers[0]["headers"]}
+
+
+@pytest.fixture
+def house(empty_house: House) -> House:
+    """A house that takes small bodies for a short time."""
+    settings = empty_house.settings.model_copy(update={"append_bytes": LIMIT, "body_seconds": 1, "append_queue": 2})
+    return replace(empty_house, settings=settings)
+
+
+@pytest.fixture
+def app(house: House) -> FastAPI:
+    """The application over that house."""
+    return create_app(house)
+
+
+@pytest.fixture
+def token(house: House) -> str:
+    """A token that is accepted."""
+    return issue(house.store, "sender", "test")
+
+
+async def endless() -> AsyncIterator[bytes]:
+    while True:
+        yield b" " * 10_000
+
+
+async def silent() -> AsyncIterator[bytes]:
+    yield b"{"
+    await asyncio.sleep(60)
+
+
+async def nothing() -> AsyncIterator[bytes]:
+    empty: tuple[bytes, ...] = ()
+    for part in empty:
+        yield part
+
+
+async def cut() -> AsyncIterator[bytes]:
+    yield b"{"
+    raise ConnectionError
+
+
+def test_an_append_that_is_too_large_is_refused_before_it_was_read(app: FastAPI, token: str) -> None:
+    announced = Sender(app, token, **{"content-length": str(LIMIT + 1)})
+    status, error = asyncio.run(announced.send(endless()))
+    assert (status, error["type"], announced.taken) == (413, "AppendTooLarge", 0)
+    assert "FLYWHEEL_APPEND_BYTES" in error["message"]
+    assert "POST /v1/blobs" in error["message"]
+
+
+def test_an_append_of_unannounced_length_is_read_no_further_than_the_bound(app: FastAPI, token: str) -> None:
+    chunked = Sender(app, token)
+    status, error = asyncio.run(chunked.send(endless()))
+    assert (status, error["type"]) == (413, "AppendTooLarge")
+    assert chunked.taken <= LIMIT + 10_000
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/blobs"])
+def test_a_body_that_does_not_arrive_in_time_is_408_and_the_connection_ends(
+    app: FastAPI, token: str, path: str
+) -> None:
+    began = time.monotonic()
+    slow = Sender(app, token, path)
+    status, error = asyncio.run(slow.send(silent()))
+    assert (status, error["type"], slow.headers["connection"]) == (408, "BodyTooSlow", "close")
+    assert "FLYWHEEL_BODY_SECONDS" in error["message"]
+    assert 0.9 < time.monotonic() - began < 10
+
+
+def test_a_body_that_keeps_coming_gets_more_time(app: FastAPI, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "BYTES_PER_SECOND", 10_000)
+
+    async def steady() -> AsyncIterator[bytes]:
+        for _ in range(8):
+            yield b" " * 5_000
+            await asyncio.sleep(0.2)
+
+    status, error = asyncio.run(Sender(app, token).send(steady()))
+    assert (status, error["type"]) == (422, "Unprocessable")  # it was read to its end, and holds no append
+
+
+def test_slow_senders_give_their_places_back(app: FastAPI, token: str) -> None:
+    async def crowded() -> list[int]:
+        slow = [asyncio.create_task(Sender(app, token).send(silent())) for _ in range(2)]
+        await asyncio.sleep(0.3)
+        meanwhile, _ = await Sender(app, token).send(nothing())
+        late = [status for status, _ in await asyncio.gather(*slow)]
+        afterwards, _ = await Sender(app, token).send(nothing())
+        return [meanwhile, *late, afterwards]
+
+    assert asyncio.run(crowded()) == [429, 408, 408, 422]
+
+
+def test_a_connection_that_ends_within_a_body_is_no_defect(
+    app: FastAPI, token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    status, error = asyncio.run(Sender(app, token).send(cut()))
+    assert (status, error["type"]) == (400, "BodyCut")
+    assert caplog.records == []
