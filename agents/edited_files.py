@@ -44,12 +44,15 @@ def read_edited(file: Path, most_bytes: int = MOST_BYTES) -> str:
 
 def count_steps(facts: object) -> int:
     """The number of steps in parsed JSON, in lists named `steps` or `plan_steps` at any depth."""
-    if isinstance(facts, list):
-        return sum(count_steps(each) for each in facts)
-    if not isinstance(facts, dict):
-        return 0
-    listed = (len(each) for name, each in facts.items() if name in _LISTS_OF_STEPS and isinstance(each, list))
-    return sum(listed) + sum(count_steps(each) for each in facts.values())
+    number, waiting = 0, [facts]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            number += sum(
+                len(each) for name, each in part.items() if name in _LISTS_OF_STEPS and isinstance(each, list)
+            )
+        waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return number
 
 
 def first_bad_address(facts: object, place: Place = ()) -> tuple[Place, str] | None:

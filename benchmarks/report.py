@@ -39,8 +39,8 @@ class Target:
     def __str__(self) -> str:
         """The target as shown in tables."""
         if self.most is not None:
-            return f"{shown(self.bound)} to {shown(self.most)}"
-        return f"{'≤' if self.is_ceiling else '≥'} {shown(self.bound)}"
+            return f"{format_figure(self.bound)} to {format_figure(self.most)}"
+        return f"{'≤' if self.is_ceiling else '≥'} {format_figure(self.bound)}"
 
 
 def at_least(bound: float) -> Target:
@@ -58,7 +58,7 @@ def between(bound: float, most: float) -> Target:
     return Target(bound, most=most)
 
 
-def shown(value: float) -> str:
+def format_figure(value: float) -> str:
     """Format a number with suitable precision."""
     return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:,.4g}"  # noqa: PLR2004
 
@@ -146,8 +146,8 @@ def _rows(
     for key, value in figures.items():
         bound = bounds.get(key)
         verdict = "" if bound is None else "missed" if key in missed else "met"
-        around = f" ({' to '.join(map(shown, intervals[key]))})" if key in intervals else ""
-        rows.append((key, shown(value) + around, "" if bound is None else str(bound), verdict))
+        around = f" ({' to '.join(map(format_figure, intervals[key]))})" if key in intervals else ""
+        rows.append((key, format_figure(value) + around, "" if bound is None else str(bound), verdict))
     return rows
 
 

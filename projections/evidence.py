@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
 from msgspec.structs import replace
 
+from .engine.decoders import convert
 from .engine.projection import FoldState
 
 Judgement = Literal["adopt", "give_up"]
@@ -69,7 +69,7 @@ class Trial(FoldState, frozen=True, kw_only=True):
 
 def rule_of(record: dict[str, Any]) -> Rule:
     """Parse the rule from its form in the event."""
-    found: Rule = msgspec.convert(record, Rule, strict=True)
+    found: Rule = convert(record, Rule)
     return found
 
 

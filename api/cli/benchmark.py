@@ -23,6 +23,7 @@ from ..evaluations.benchmarks import (
     size_in_words,
     unavailable_instances,
 )
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
@@ -79,6 +80,7 @@ def freeze_(
         only_controller(house, site) as house,
         placed_at(house, site, Where(url, admin_url)) as placed,
     ):
+        refuse_forged(house.views())
         see_admission(house, placed.environment, site, None)
         if from_candidates:
             task = _propose_tasks(house, site, task, min_runs)
@@ -122,6 +124,7 @@ def refresh(
         visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
         amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
         with only_controller(house, found.environment) as own:
+            refuse_forged(own.views())
             frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
     _tell(frozen, as_json=as_json)
 

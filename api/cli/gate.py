@@ -89,7 +89,7 @@ def run_(
         ):
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
-            see_admission(own, client, frozen.environment, first_admission(own, placed, reporter))
+            see_admission(own, client, frozen.environment, first_admission(placed, reporter))
             _warn(own, frozen, chosen, rules)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing)

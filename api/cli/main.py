@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage, 130 interrupted
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 
 from typer.exceptions import Abort, TyperException
@@ -23,6 +24,7 @@ app = every_command()
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its code. Ctrl-C is answered at once."""
+    faulthandler.enable(sys.__stderr__ or 2)  # a crash of a library says in which calls it happened
     await_sentence = watch_interrupts(_say)
     code = run_command(sys.argv[1:] if arguments is None else arguments)
     if code == INTERRUPTED:

@@ -112,7 +112,7 @@ def go_slowly(
             folder_of=folders_of(house),
         )
 
-    admit = first_admission(house, placed, reporter)
+    admit = first_admission(placed, reporter)
     site, client = placed.site.name, placed.environment
 
     def warm_up(own: House) -> str:

@@ -87,7 +87,7 @@ def set_up_sweep(
             refuse_without_logprobs(executor)
         refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
         first_facts(house)
-        see_admission(house, placed.environment, site, first_admission(house, placed, TerminalReporter()))
+        see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
         before = sweeps_of(house.store, site)
         yield SweepSetup(house, site, placed.environment, executor, before, _known_as(before, name, executor))
 

@@ -79,7 +79,9 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
     state = present_course(views, site, loop)
     if state is not None:
         event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
-        store.append([Append(_stream(site), (event,), _ACTORS[loop], key=f"course-closed:{site}:{state.course}")])
+        # Where courses were disowned, a later one has the name that an earlier one had.
+        key = f"course-closed:{site}:{state.course}:{state.since}"
+        store.append([Append(_stream(site), (event,), _ACTORS[loop], key=key)])
 
 
 def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:

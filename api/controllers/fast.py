@@ -85,7 +85,7 @@ class Controller:
     course: Course
     reporter: Reporter
     executor: Executor = PLAN
-    admit: Callable[[], None] | None = None
+    admit: Callable[[House], None] | None = None
     watch: Watch = unseen
     is_told_to_stop: Callable[[], bool] = never
 

@@ -101,7 +101,7 @@ class SlowController:
     serving: Serving
     base: str | None = None
     warm_up: WarmUp | None = None
-    admit: Callable[[], None] | None = None
+    admit: Callable[[House], None] | None = None
     _barren: set[str] = field(default_factory=set)
     _died: list[str] = field(default_factory=list)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
 from agents.envs.environment import Environment
@@ -22,6 +23,9 @@ from ..queries.facts import require
 from ..reporter import Reporter
 from . import miniwob
 from .connect import Placed
+
+Admit = Callable[[House], None]
+"""Admits a site with this house, which appends in the session that holds the site's lock."""
 
 FIRST_USE = "probed at first use, and nothing failed"
 
@@ -57,14 +61,12 @@ def target_at(
     return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 
-def first_admission(house: House, placed: Placed, reporter: Reporter) -> Callable[[], None] | None:
+def first_admission(placed: Placed, reporter: Reporter) -> Admit | None:
     """Function that admits a bundled site at its first use; None for a site that runs elsewhere."""
-    if not placed.is_ours:
-        return None
-    return lambda: admit_at_first_use(house, placed, reporter)
+    return partial(admit_at_first_use, placed=placed, reporter=reporter) if placed.is_ours else None
 
 
-def see_admission(house: House, environment: Environment, site: str, admit: Callable[[], None] | None) -> None:
+def see_admission(house: House, environment: Environment, site: str, admit: Admit | None) -> None:
     """Check that the site is admitted; otherwise call `admit` and check again.
 
     Raises OtherSite if another site answers, NotAdmitted if it is still not admitted.
@@ -78,7 +80,7 @@ def see_admission(house: House, environment: Environment, site: str, admit: Call
     except NotAdmitted:
         if admit is None:
             raise
-        admit()
+        admit(house)
         check_admitted(house.views(), site, tasks)
 
 

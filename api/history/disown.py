@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from eventlog.chain import digest
 from eventlog.events import EventsDisowned
-from eventlog.store import Append, Committed, EventStore, Position
+from eventlog.store import Append, Committed, EventStore, Position, Repeated
 from projections.engine.views import Views
 from projections.forged import FORGED, ForgedState, forged_key
 
@@ -40,8 +40,8 @@ def disown(store: EventStore, views: Views, positions: Collection[int], reason: 
     parts = (tuple(chosen[start : start + MOST_IN_ONE]) for start in range(0, len(chosen), MOST_IN_ONE))
     events = tuple(EventsDisowned(positions=part, reason=reason) for part in parts)
     (outcome,) = store.append([Append(STREAM, events, actor, key=f"disown:{digest(chosen).hex()[:32]}")])
-    if not isinstance(outcome, Committed):
-        raise TypeError(f"forged events were not disowned before, and the store answered {outcome!r}")
+    if not isinstance(outcome, Committed | Repeated):
+        raise NotForged(actual="another process disowned these events meanwhile")
     return outcome.last
 
 

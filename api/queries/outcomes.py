@@ -7,6 +7,7 @@ import base64
 import msgspec
 
 from eventlog.store import Position
+from projections.engine.decoders import decoder_of
 from projections.frames.framing import FrameViews
 from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
 
@@ -63,5 +64,5 @@ def write_place(row: OutcomeRow) -> str:
 
 def read_place(text: str) -> Cell:
     """The place that a text names. Raises ValueError."""
-    place: Cell = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Cell)
+    place: Cell = decoder_of(Cell).decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     return place

@@ -44,16 +44,21 @@ class Backlog:
             return 0
         added = queue.put(self.pending_tickets())
         while self.over and not is_controlled(self.house.engine, self.site):
-            self.learn(self.over.pop(0))
+            self.learn(self.over[0])
+            del self.over[0]  # not before: the connection may be lost meanwhile
         return added
 
     def pending_tickets(self) -> tuple[JobTicket, ...]:
         """Jobs of pending specs, in the order in which they were planned."""
         views = self.house.views()
-        for recorded in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"]):
-            event = recorded.event
-            if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event):
-                self.sweeps.append(event)
+        events = [
+            each.event for each in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"])
+        ]
+        self.sweeps += [
+            event
+            for event in events
+            if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event)
+        ]
         self.read = views.upto
         waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]

@@ -19,7 +19,6 @@ from agents.envs.errors import EnvironmentFailure
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.models.model import Model
-from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
@@ -27,7 +26,6 @@ from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
 from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
-from eventlog.store import Append
 from projections.engine.views import Views
 
 from ..course import Course
@@ -42,7 +40,7 @@ from ..reporter import Reporter
 from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
 from .jobs import give_up, jobs_of, play_one, took_longer
-from .plan import make_up
+from .plan import make_up, set_first_prices
 from .projecting import project
 from .step_checks import Watching, nobody
 
@@ -192,7 +190,7 @@ def _facts(played: Played) -> Facts:
 def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
     """Check that the site is the expected one and admitted. Raises OtherSite, NotAdmitted."""
     with admitting_alone(house.engine, site):
-        see_admission(house, placed.environment, site, first_admission(house, placed, reporter))
+        see_admission(house, placed.environment, site, first_admission(placed, reporter))
 
 
 def work(
@@ -276,7 +274,7 @@ def _stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> Non
 
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """Create a runner at the site's queue. Appends default prices if there are none, since grading needs prices."""
-    at.house.store.append([Append("prices", (DEFAULT_PRICES,), ACTOR, expect=0, key="prices:1")])
+    set_first_prices(at.house, ACTOR)
     queue = RolloutQueue(at.house.engine, at.site)
     backlog = Backlog(at.house, at.site, at.executor, lambda sweep: _learn(at, sweep, tell))
     return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)

@@ -63,7 +63,7 @@ def words_of(house: House, runs: Collection[str], upto: Position | None = None) 
     ended: dict[str, str] = {}
     for recorded in house.store.read(upto=upto, types=["ModelCalled"]):
         event = recorded.event
-        if isinstance(event, ModelCalled) and event.run in runs:
+        if isinstance(event, ModelCalled) and event.run in runs and recorded.stream == f"run/{event.run}":
             ended[event.run] = event.messages
     for _, address in sorted(ended.items()):
         yield from (_text(message) for message in get_messages(house.blobs, address))

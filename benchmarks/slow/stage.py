@@ -50,7 +50,7 @@ class Scene:
         """Probe both sites and admit them to a log, like the controller. Raises NotAdmitted."""
         for site, client in self.clients.items():
             placed = Placed(self.sites[site], client)
-            see_admission(house, client, site, first_admission(house, placed, TerminalReporter()))
+            see_admission(house, client, site, first_admission(placed, TerminalReporter()))
 
     def sweep(
         self,

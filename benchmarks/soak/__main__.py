@@ -95,7 +95,7 @@ def main(
             fake = faked(offset)
         except Skipped as reason:
             fake, left_out = {}, {"clock jump": str(reason)}
-        with patch.dict(ENVIRONMENT, fake), _started(folder, offset, rate) as soak:
+        with patch.dict(ENVIRONMENT, fake), _start_soak(folder, offset, rate) as soak:
             figures = _run(soak, minutes * 60, has_clock=bool(fake))
     note = (
         f"{minutes:g} minutes, {_WRITERS} writing and {_READERS} reading clients with {rate:g} requests a second each."
@@ -105,7 +105,7 @@ def main(
 
 
 @contextmanager
-def _started(folder: Path, offset: Path, rate: float) -> Iterator[Soak]:
+def _start_soak(folder: Path, offset: Path, rate: float) -> Iterator[Soak]:
     cluster = Cluster(folder / "home")
     url, owner = cluster.project(PROJECT), cluster.up().owner_url
     places = {"HOME": folder / "own", "ARCHIVE": folder / "archive", "KEYS": folder / "keys"}
@@ -150,7 +150,7 @@ def _run(soak: Soak, seconds: float, *, has_clock: bool) -> dict[str, float]:
             next_feed = time.monotonic() + feed_every
         time.sleep(max(0.0, now + seconds / _SAMPLES - time.monotonic()))
     soak.load.stop()
-    return figures | _seen(soak) | _checked(soak)
+    return figures | _sum_up(soak) | _check_log(soak)
 
 
 def _faults(
@@ -179,7 +179,7 @@ def _set_clock(offset: Path, shift: str) -> None:
     offset.write_text(shift, encoding="utf-8")
 
 
-def _seen(soak: Soak) -> dict[str, float]:
+def _sum_up(soak: Soak) -> dict[str, float]:
     """Counts of answers, and the growth of everything that was sampled."""
     answers = soak.load.answers
     figures = {f"answers {status}": float(number) for status, number in sorted(answers.items())}
@@ -208,7 +208,7 @@ def _seen(soak: Soak) -> dict[str, float]:
     return figures
 
 
-def _checked(soak: Soak) -> dict[str, float]:
+def _check_log(soak: Soak) -> dict[str, float]:
     """Whether the log and every projection verify at the end, and how many runs the workers have played."""
     verified = flywheel(("log", "verify"), soak.env)
     folded = flywheel(("replay", "--verify"), soak.env)

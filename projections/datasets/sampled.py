@@ -16,6 +16,7 @@ import msgspec
 
 from eventlog.events import Tokens
 
+from ..engine.decoders import convert, decoder_of
 from .plan_rows import ConversationMessage
 
 _MICRO: Final = 1_000_000
@@ -47,9 +48,6 @@ class _Completion(msgspec.Struct):
     chat_template: str | None = None
     processed_logprobs: bool = False
     constrained: bool = False
-
-
-_DECODER = msgspec.json.Decoder(_Completion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +154,13 @@ def read_demonstrated(
 def _completion(body: bytes) -> _Completion | None:
     """Parse a completion blob, including one with NaN or infinity; None if it is not a completion."""
     try:
-        return _DECODER.decode(body)
+        found: _Completion = decoder_of(_Completion).decode(body)
     except msgspec.DecodeError:
-        pass
-    try:
-        return msgspec.convert(json.loads(body), _Completion)
-    except (ValueError, RecursionError):
-        return None
+        try:
+            found = convert(json.loads(body), _Completion)
+        except (ValueError, RecursionError):
+            return None
+    return found
 
 
 def unfit_for_ratio(call: SampledCall) -> str | None:

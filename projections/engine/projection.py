@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from eventlog.chain import canonical
 from eventlog.store import Position, Recorded
 
+from .decoders import convert, decoder_of
 from .rows import EventRow, at_path, row_of
 
 __all__ = ["Change", "EventRow", "Fold", "FoldState", "at_path", "replay", "row_of"]
@@ -88,22 +88,18 @@ class Fold(Generic[S]):
 
     def decode(self, state: object) -> S:
         """A state from its JSON form."""
-        return msgspec.convert(state, type(self.initial))
+        found: S = convert(state, type(self.initial))
+        return found
 
     def parse(self, state: str) -> S:
         """A state from its JSON text."""
-        found: S = _decoder(type(self.initial)).decode(state)
+        found: S = decoder_of(type(self.initial)).decode(state)
         return found
 
     def parse_changes(self, lines: str) -> list[Change[S]]:
         """Changes from lines of JSON, `[key, since, state]` each."""
-        found: list[Change[S]] = _decoder(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
+        found: list[Change[S]] = decoder_of(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
         return found
-
-
-@lru_cache(maxsize=256)
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
 
 
 AnyFold = Fold[Any]

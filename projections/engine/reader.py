@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from eventlog import events
 from eventlog.store import START, EventStore, Position, Recorded
 
+from .decoders import decoder_of
 from .projection import DISOWNING, WITHDRAWAL, AnyFold, LeftOut
 from .rows import EventRow, RawRow, row_class, row_of, row_of_stored, upcast_row
 
@@ -35,7 +36,7 @@ class Columns:
     paths: dict[str, tuple[str, ...]]
     line: str
     types: str
-    decoder: msgspec.json.Decoder[Any]
+    decoder: msgspec.json.Decoder[Any]  # noqa: TID251 the type only
 
 
 def columns(folds: Iterable[AnyFold]) -> Columns:
@@ -67,7 +68,7 @@ def _columns(wanted: tuple[tuple[str, int, tuple[str, ...]], ...]) -> Columns:
     types = "'{" + ",".join(kind for kind, _, _ in wanted) + "}'::text[]"
     line = f"CASE {whens} WHEN e.type = ANY({types}) THEN {_WHOLE} END"
     rows = (RawRow, *(row_class(kind, paths) for kind, _, paths in wanted))
-    decoder = msgspec.json.Decoder(Union[rows])  # noqa: UP007 the members are known at run time only
+    decoder = decoder_of(Union[rows])  # noqa: UP007 the members are known at run time only
     return Columns({kind: paths for kind, _, paths in wanted}, line, types, decoder)
 
 

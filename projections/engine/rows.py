@@ -19,6 +19,8 @@ from eventlog.codec import decode_event
 from eventlog.errors import CorruptRow, FlywheelError, NewerSchemaVersion
 from eventlog.store import Position, Recorded, Stored
 
+from .decoders import decoder_of
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ATTRIBUTES: dict[str, str] = {}
 """Maps field paths to the row attributes that hold them."""
@@ -208,7 +210,7 @@ def _payload(whole: RawRow, expected: int) -> dict[str, Any]:
     if whole.schema_version > expected:
         raise NewerSchemaVersion(type=whole.kind, actual=whole.schema_version, expected=expected)
     if whole.schema_version == expected:
-        return msgspec.json.decode(whole.payload, type=dict[str, Any])
+        return decoder_of(dict[str, Any]).decode(whole.payload)  # type: ignore[no-any-return]
     try:
         event = decode_event(whole.kind, whole.schema_version, bytes(whole.payload).decode())
     except ValueError as error:

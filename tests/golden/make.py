@@ -63,7 +63,7 @@ def make(file: Path) -> int:
                 rules=Rules(min_pairs=20),
             )
             with local_site("marketplace") as site, EnvClient(site.admin_url, site.admin_token) as client:
-                admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+                admit = partial(admit_at_first_use, placed=Placed(site, client), reporter=Quiet())
                 controller = Controller(house, client, site.name, course, Quiet(), admit=admit)
                 sys.stderr.write(controller.run() + "\n")
                 first = house.views()

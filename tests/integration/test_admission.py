@@ -66,7 +66,7 @@ def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes
     empty_house: House, desk: Placed, helpdesk: EnvClient
 ) -> None:
     house = empty_house
-    admit = partial(admit_at_first_use, house, desk, Quiet())
+    admit = partial(admit_at_first_use, placed=desk, reporter=Quiet())
     record(house.store, report("helpdesk"), "controller")
     Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
     Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
@@ -75,12 +75,19 @@ def test_at_first_use_a_site_of_ours_is_probed_once_and_a_cut_short_probing_goes
     assert (state.probed_since, state.rests_on, state.admitted_by) == (1, 1, "controller")
 
 
+def test_a_site_is_admitted_in_the_session_that_holds_its_lock(empty_house: House, helpdesk: EnvClient) -> None:
+    given: list[House] = []
+    with pytest.raises(NotAdmitted):
+        Controller(empty_house, helpdesk, "helpdesk", COURSE, Quiet(), admit=given.append).run()
+    assert [house.store.session is None for house in given] == [False]
+
+
 @pytest.mark.parametrize("outcome", ["passed", "failed"])
 def test_what_an_operator_probed_last_and_did_not_admit_is_not_admitted_at_first_use(
     empty_house: House, desk: Placed, helpdesk: EnvClient, outcome: str
 ) -> None:
     house = empty_house
-    admit = partial(admit_at_first_use, house, desk, Quiet())
+    admit = partial(admit_at_first_use, placed=desk, reporter=Quiet())
     record(house.store, report("helpdesk"), "controller")
     record(house.store, report("helpdesk", outcome), "operator")
     with pytest.raises(NotAdmitted, match="flywheel env probe helpdesk"):
@@ -121,7 +128,7 @@ def test_a_site_that_fails_at_first_use_is_recorded_and_refused(
         planted("helpdesk", changed(tell=grades_anything), monkeypatch) as site,
         EnvClient(site.admin_url, site.admin_token) as client,
     ):
-        admit = partial(admit_at_first_use, house, Placed(site, client), Quiet())
+        admit = partial(admit_at_first_use, placed=Placed(site, client), reporter=Quiet())
         with pytest.raises(NotAdmitted, match="position 3 failed: unknown_task"):
             Controller(house, client, site.name, COURSE, Quiet(), admit=admit).run()
     assert kinds(house, EnvironmentProbed, EnvironmentAdmitted, BenchmarkFrozen) == ["EnvironmentProbed"]

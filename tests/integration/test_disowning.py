@@ -7,12 +7,18 @@ from typing import Any, cast
 
 import pytest
 
+from api.controllers.budgets import budget_of, close_course, open_course
 from api.controllers.fast import Controller
 from api.course import Course
 from api.errors import ForgedEvents
-from api.history.disown import STREAM, refuse_forged
+from api.history.disown import STREAM, disown, refuse_forged
 from api.house import House
-from eventlog.events import EVENT_TYPES, EventsDisowned
+from api.queries.costs import present_prices
+from api.queries.courses import present_course
+from api.sweeps.plan import first_facts
+from api.training.first_bases import words_of
+from eventlog.blobs import Blob
+from eventlog.events import EVENT_TYPES, CourseClosed, CourseOpened, EventsDisowned, ModelCalled
 from eventlog.store import Append, Position
 from projections import ALL
 from projections.champions import CHAMPIONS
@@ -124,3 +130,44 @@ def test_tables_that_are_kept_up_and_tables_that_are_built_again_leave_the_same_
             assert table.find(fold) == reference.find(fold), (fold.name, upto)
     house.projector.rebuild([fold.name for fold in ALL])
     assert all(found.is_identical for found in compare(house.views()))
+
+
+def test_a_log_that_was_forged_before_its_first_run_gets_prices_all_the_same(empty_house: House) -> None:
+    empty_house.store.append([Append("prices", (sample("HintRecorded"),), "api:theirs")])
+    disown(empty_house.store, empty_house.views(), [1], "forged", "cli")
+    for _ in range(2):
+        first_facts(empty_house)
+    assert present_prices(empty_house.views()).version == 1
+    assert empty_house.store.head() == 4
+
+
+def test_a_course_that_has_the_name_of_an_earlier_one_since_others_were_disowned_is_closed(empty_house: House) -> None:
+    store, site, name = empty_house.store, "marketplace", "theirs"
+    forged = (
+        CourseOpened(course=name, environment=site, loop="fast", budget=budget_of(Course())),
+        CourseClosed(course=name, environment=site, loop="fast", why="forged"),
+    )
+    store.append([Append("prices", forged, "api:theirs")])
+    for again in range(2):
+        open_course(store, empty_house.views(), site, Course())
+        assert present_course(empty_house.views(), site, "fast") is not None
+        close_course(store, empty_house.views(), site, "done")
+        assert present_course(empty_house.views(), site, "fast") is None
+        if not again:
+            disown(store, empty_house.views(), [1, 2], "forged", "cli")
+
+
+def test_a_call_outside_the_stream_of_its_run_gives_no_words(empty_house: House) -> None:
+    call = sample("ModelCalled")
+    assert isinstance(call, ModelCalled)
+    (theirs,) = empty_house.blobs.put([Blob("application/json", b"[]")])
+    forged = call.model_copy(update={"messages": theirs})
+    empty_house.store.append([Append("prices", (forged,), "api:theirs")])
+    assert list(words_of(empty_house, {call.run})) == []
+
+
+def test_no_benchmark_is_renewed_over_forged_events(flywheel: Flywheel, house: House) -> None:
+    forge(house)
+    head = house.store.head()
+    code, _, err = flywheel("benchmark", "refresh", "marketplace-1")
+    assert (code, "flywheel log disown" in err, house.store.head()) == (1, True, head)

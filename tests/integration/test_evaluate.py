@@ -111,6 +111,7 @@ def opened_house(opened: str, house_from: HouseFrom) -> House:
     return house_from(opened)
 
 
+@pytest.mark.costly("two evaluations are played")
 def test_a_champion_moved_during_an_evaluation_stays_and_the_challenger_is_judged_against_it_next(
     client: EnvClient, opened_house: House
 ) -> None:

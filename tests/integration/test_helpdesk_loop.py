@@ -33,7 +33,7 @@ def test_the_fast_loop_cures_the_helpdesks_moved_inbox(
     empty_house: House, shared_site: SharedSite, helpdesk: EnvClient
 ) -> None:
     house = empty_house
-    admit = partial(admit_at_first_use, house, Placed(shared_site("helpdesk"), helpdesk), Quiet())
+    admit = partial(admit_at_first_use, placed=Placed(shared_site("helpdesk"), helpdesk), reporter=Quiet())
     said = Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), admit=admit).run()
     assert said == "eval-1 was decided: promote"
     assert every_verdict_recomputes(house) == 1
