@@ -114,7 +114,8 @@ class Warming:
         passed = require(success_of(self.house.views(), shown))
         if not self.warming.is_warm(passed):
             count = round(passed * len(shown.specs) / _MICRO)
-            told = f"{count} of {count_noun(len(shown.specs), 'demonstration')} passed, less than {self.warming.low} of them"
+            shared = count_noun(len(shown.specs), "demonstration")
+            told = f"{count} of {shared} passed, less than {self.warming.low} of them"
             way_out = "a model trained on them will hardly do better. Run the fast loop first to improve the plans"
             self.reporter.say(f"{told}: {way_out}{aside and f'. {aside}'}")
 
