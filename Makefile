@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -77,6 +77,9 @@ bench-first: .venv/.dev ## how long somebody waits for the first answer of a com
 bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
 	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"
 	@$(BIN)/python -m benchmarks.log $(ARGS)
+
+bench-scale: .venv/.dev ## what takes longer in a log ten times longer, and what state weighs (ARGS=--quick for a minute of it)
+	@$(BIN)/python -m benchmarks.scale $(ARGS)
 
 bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what recording costs (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.rollouts $(ARGS)

@@ -87,11 +87,11 @@ def place_of(plan: Plan, anchor: Anchor) -> int | None:
 
 
 def _is_it(step: Step, anchor: Anchor) -> bool:
-    return anchor_of(step) == anchor
+    return (step.type, step.intent) == (anchor.type, anchor.intent) and anchor_of(step) == anchor
 
 
 def _is_reworded(step: Step, anchor: Anchor) -> bool:
-    return anchor_of(step.model_copy(update={"intent": anchor.intent})) == anchor
+    return step.type == anchor.type and anchor_of(step.model_copy(update={"intent": anchor.intent})) == anchor
 
 
 def _is_edited(step: Step, anchor: Anchor) -> bool:

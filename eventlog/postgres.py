@@ -34,7 +34,13 @@ _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.t
 _RANGE = " WHERE e.position > :after AND e.position <= :upto"
 _PAGE = " ORDER BY e.position LIMIT :page"
 _READ = text(_SELECT + "events e" + _RANGE + _PAGE)
-_READ_TYPES = text(_SELECT + "events e" + _RANGE + " AND e.type = ANY(:types)" + _PAGE)
+_OF_TYPES = """SELECT found.position FROM unnest(CAST(:types AS text[])) AS t (type) CROSS JOIN LATERAL (
+    SELECT e.position FROM events e WHERE e.type = t.type AND e.position > :after AND e.position <= :upto
+    ORDER BY e.position LIMIT :page) found ORDER BY 1 LIMIT :page"""
+"""One page of the positions of some types, each found in the index of types: no other event is looked at."""
+_AT_POSITIONS = """wanted CROSS JOIN LATERAL
+    (SELECT * FROM events f WHERE f.position = wanted.position OFFSET 0) e ORDER BY e.position"""
+_READ_TYPES = text(_SELECT + f"({_OF_TYPES}) {_AT_POSITIONS}")
 _READ_STREAM = text(_SELECT + f"({POSITIONS_OF_STREAM}) wanted JOIN events e USING (position) ORDER BY e.position")
 
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
@@ -150,7 +156,7 @@ class PostgresStore:
             if stream is not None:
                 values["stream"] = stream
             elif types is not None:
-                values["types"] = list(types)
+                values["types"] = sorted(set(types))
             with self.engine.connect() as connection:
                 rows = connection.execute(statement, values).all()
                 live = live_from(connection)  # read after the rows, so that a drop in between is noticed

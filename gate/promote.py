@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from eventlog.disowned import read_in_force
 from eventlog.events import (
     AnyEvent,
     Artifact,
@@ -117,14 +118,15 @@ def open_evaluation(
 def _open(store: EventStore, benchmark: BenchmarkFrozen, unspent: EvaluationOpened, actor: str) -> Position | None:
     """Open with the next alpha of the ledger; None if another evaluation was opened concurrently."""
     stream, evaluation = BENCHMARK.format(benchmark.benchmark), unspent.evaluation
-    known = tuple(store.read(stream=stream))
+    version = sum(1 for _ in store.read(stream=stream))
+    known = tuple(read_in_force(store, stream=stream))
     ledger = _ledger(known, benchmark)
     before = next((item for item in known if _opens(item, evaluation)), None)
     if before is not None:
         return _position_of_repeat(before, unspent)
     spending = next_alpha(ledger)
     opened = unspent.model_copy(update={"challenge": spending.challenge, "alpha": spending.alpha})
-    request = Append(stream, (opened,), actor, expect=known[-1].version, key=f"open:{evaluation}")
+    request = Append(stream, (opened,), actor, expect=version, key=f"open:{evaluation}")
     outcome = store.append([request])[0]
     if isinstance(outcome, KeyReused):
         raise AlreadyOpened(evaluation=evaluation)
@@ -271,7 +273,7 @@ def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdic
 
 def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:
     """Find the opening event of an evaluation in any stream. Raises NotOpened."""
-    for recorded in store.read(types=["EvaluationOpened"]):
+    for recorded in read_in_force(store, types=["EvaluationOpened"]):
         if isinstance(recorded.event, EvaluationOpened) and recorded.event.evaluation == evaluation:
             return recorded.event
     raise NotOpened(evaluation=evaluation)
@@ -279,7 +281,7 @@ def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:
 
 def _refuse_other_champion(store: EventStore, evaluation: str, verdict: Verdict, expect: int) -> None:
     """Raise unless the champion at version `expect` is the one that was judged, or there was none."""
-    events = tuple(store.read(stream=STREAM))
+    events = tuple(read_in_force(store, stream=STREAM))
     if any(isinstance(item.event, VerdictReached) and item.event.evaluation == evaluation for item in events):
         return  # settled before: the idempotency key answers
     champion = next(_pointings(reversed([item for item in events if item.version <= expect])), None)

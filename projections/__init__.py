@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .access import ACCESS
-from .advice import ADVICE
+from .advice import ADVICE, ADVICE_COSTS
 from .alpha import ALPHA
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
@@ -12,6 +12,7 @@ from .costs import COSTS
 from .courses import COURSES
 from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
+from .evaluations import EVALUATIONS
 from .failures import FAILURES
 from .forged import FORGED
 from .frozen_datasets import CHECKPOINTS
@@ -23,6 +24,7 @@ from .rewrites import REWRITES
 from .runs import RUNS
 from .slices import SLICES
 from .substrates import SUBSTRATES
+from .sweeps import SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
@@ -30,6 +32,7 @@ from .verdicts import VERDICTS
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
     ADVICE,
+    ADVICE_COSTS,
     ALPHA,
     BENCHMARKS,
     CHAMPIONS,
@@ -38,6 +41,7 @@ ALL: tuple[AnyFold, ...] = (
     COURSES,
     CURRICULUM,
     ENVIRONMENTS,
+    EVALUATIONS,
     EXEMPLARS,
     FAILURES,
     FORGED,
@@ -50,6 +54,7 @@ ALL: tuple[AnyFold, ...] = (
     RUNS,
     SLICES,
     SUBSTRATES,
+    SWEEPS,
     TAINT,
     TRAININGS,
     VERDICTS,

@@ -29,12 +29,12 @@ class CostState(FoldState, frozen=True, kw_only=True):
     unknown: int = 0
 
 
-_BOOK = ("version", "per_action", "per_second", "per_thousand_input_tokens", "per_thousand_output_tokens")
+BOOK_FIELDS = ("version", "per_action", "per_second", "per_thousand_input_tokens", "per_thousand_output_tokens")
 
 
 def _fold(state: CostState, row: EventRow) -> CostState:
     if row.type == "PriceBookSet":
-        return replace(state, book=PriceBook(**{name: row.number(name) for name in _BOOK}))
+        return replace(state, book=PriceBook(**{name: row.number(name) for name in BOOK_FIELDS}))
     if row.flag("again"):
         return state  # a regrade: the run's cost was counted with its first grade
     cost = row.maybe_number("cost")
@@ -46,7 +46,7 @@ def _fold(state: CostState, row: EventRow) -> CostState:
 COSTS = Fold(
     name="costs",
     version=3,
-    reads={"PriceBookSet": _BOOK, "RewardGraded": ("cost", "again")},
+    reads={"PriceBookSet": BOOK_FIELDS, "RewardGraded": ("cost", "again")},
     initial=CostState(),
     key=lambda row: PRICES if row.type == "PriceBookSet" else SPENT,
     fold=_fold,

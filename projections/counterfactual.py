@@ -6,7 +6,7 @@ in both histories.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -15,6 +15,7 @@ import msgspec
 from eventlog.events import PieceTried, PromotionRule, RewardGraded, RewriteLost, RewriteProposed, RewriteWon
 from eventlog.store import START, EventStore, Position, Recorded
 
+from .engine.paging import PAGE
 from .engine.projection import Change, Fold
 from .engine.views import ReplayedViews, Views
 
@@ -89,6 +90,18 @@ class OtherViews:
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
         return self._of(fold).find(fold, prefix)
+
+    def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
+        """See Views.find_each."""
+        return self._of(fold).find_each(fold, prefixes)
+
+    def page(self, fold: Fold[S], after: str | None = None, limit: int = PAGE, prefix: str = "") -> dict[str, S]:
+        """See Views.page."""
+        return self._of(fold).page(fold, after, limit, prefix)
+
+    def pick(self, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+        """See Views.pick."""
+        return self._of(fold).pick(fold, keys)
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""

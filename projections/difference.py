@@ -6,13 +6,16 @@ rewrites and the champion show every change in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
+from operator import itemgetter
 
 from .access import ACCESS
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPION, CHAMPIONS
-from .contamination import contaminated_runs
+from .contamination import contaminated_among
 from .costs import COSTS, PRICES, SPENT, CostState
+from .engine.paging import page_states
 from .engine.projection import Change
 from .engine.views import Views
 from .errors import BackwardDifference
@@ -106,54 +109,76 @@ def _rewrites(before: Views, after: Views) -> Iterable[RewriteMoved]:
             )
 
 
+@dataclass
+class _Played:
+    """What the pages so far say of the runs of one kind."""
+
+    started: int = 0
+    ended: int = 0
+    missing: int = 0
+    graded: int = 0
+    passed: int = 0
+    regraded: int = 0
+    graded_before: int = 0
+    passed_before: int = 0
+
+    def take(self, was: RunState | None, is_: RunState) -> None:
+        """Count a run as it was and as it is."""
+        self.started += was is None
+        if is_.is_ended and not (was is not None and was.is_ended):
+            self.ended += 1
+            self.missing += is_.status == "missing"
+
+    def take_grade(self, was: RewardState | None, is_: RewardState | None) -> None:
+        """Count a run's grade as it was and as it is."""
+        if was is not None:
+            self.graded_before += 1
+            self.passed_before += was.passed
+            self.regraded += is_ is not None and is_ != was
+        elif is_ is not None:
+            self.graded += 1
+            self.passed += is_.passed
+
+    def moved(self, kind: tuple[str, str, bool]) -> RunsPlayed:
+        """The counts as they are shown."""
+        return RunsPlayed(
+            *kind,
+            started=self.started,
+            ended=self.ended,
+            passed=self.passed,
+            failed=self.graded - self.passed,
+            missing=self.missing,
+            regraded=self.regraded,
+            rate=_rate(self.passed, self.graded),
+            rate_before=_rate(self.passed_before, self.graded_before),
+        )
+
+
 def _runs(before: Views, after: Views) -> tuple[RunsPlayed, ...]:
-    runs_before, runs_after = before.find(RUNS), after.find(RUNS)
-    graded_before, graded_after = before.find(REWARDS), after.find(REWARDS)
-    kinds: dict[tuple[str, str, bool], list[str]] = {}
-    for key, run in runs_after.items():
-        kinds.setdefault((run.environment, run.template, run.evaluation is not None), []).append(key)
-    played = (
-        _runs_played(kind, keys, runs_before, runs_after, graded_before, graded_after)
-        for kind, keys in sorted(kinds.items())
-    )
-    return tuple(row for row in played if row.started or row.ended or row.passed or row.failed or row.regraded)
+    kinds: dict[tuple[str, str, bool], _Played] = {}
+    for page in page_states(after, RUNS):
+        were, graded, regraded = before.pick(RUNS, page), before.pick(REWARDS, page), after.pick(REWARDS, page)
+        for key, run in page.items():
+            played = kinds.setdefault((run.environment, run.template, run.evaluation is not None), _Played())
+            played.take(were.get(key), run)
+            played.take_grade(graded.get(key), regraded.get(key))
+    rows = (played.moved(kind) for kind, played in sorted(kinds.items(), key=itemgetter(0)))
+    return tuple(row for row in rows if row.started or row.ended or row.passed or row.failed or row.regraded)
 
 
-def _runs_played(
-    kind: tuple[str, str, bool],
-    keys: list[str],
-    runs_before: Mapping[str, RunState],
-    runs_after: Mapping[str, RunState],
-    graded_before: Mapping[str, RewardState],
-    graded_after: Mapping[str, RewardState],
-) -> RunsPlayed:
-    ended = [k for k in keys if runs_after[k].is_ended and not (k in runs_before and runs_before[k].is_ended)]
-    graded = [graded_after[k] for k in keys if k in graded_after and k not in graded_before]
-    earlier = [graded_before[k] for k in keys if k in graded_before]
-    passed = sum(reward.passed for reward in graded)
-    return RunsPlayed(
-        *kind,
-        started=sum(key not in runs_before for key in keys),
-        ended=len(ended),
-        passed=passed,
-        failed=len(graded) - passed,
-        missing=sum(runs_after[key].status == "missing" for key in ended),
-        regraded=sum(k in graded_after and graded_after[k] != graded_before[k] for k in keys if k in graded_before),
-        rate=_rate(graded),
-        rate_before=_rate(earlier),
-    )
-
-
-def _rate(graded: list[RewardState]) -> int | None:
-    return sum(reward.passed for reward in graded) * MICRO // len(graded) if graded else None
+def _rate(passed: int, graded: int) -> int | None:
+    return passed * MICRO // graded if graded else None
 
 
 def _failures(before: Views, after: Views) -> tuple[ClusterMoved, ...]:
     counts: dict[tuple[str, str, str, str], list[int]] = {}
     for index, views in enumerate((before, after)):
-        for found in clusters(views.find(FAILURES).values(), contaminated_runs(views)):
-            name = (found.environment, found.template, found.failure_class, found.step_intent)
-            counts.setdefault(name, [0, 0])[index] = len(found.runs)
+        for page in page_states(views, FAILURES):
+            failed = [state for state in page.values() if state.is_failure]
+            runs = views.pick(RUNS, [state.run for state in failed])
+            for found in clusters(failed, contaminated_among(views, runs.values())):
+                name = (found.environment, found.template, found.failure_class, found.step_intent)
+                counts.setdefault(name, [0, 0])[index] += len(found.runs)
     return tuple(ClusterMoved(*name, was, is_) for name, (was, is_) in sorted(counts.items()) if was != is_)
 
 

@@ -18,6 +18,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "EnvironmentProbed",
     "EnvironmentAdmitted",
     "SweepPlanned",
+    "SweepEnded",
     "ModelCalled",
     "StepVerified",
     "JudgeOpined",

@@ -1,17 +1,35 @@
-"""Groups: the siblings of one instance and their rewards."""
+"""Groups: the siblings of one instance and their rewards.
+
+A sibling is a row, replaced as its run goes on; a group is put together from its rows when it is read. The rows of a
+group are neighbours, and groups come in order of the bytes of their names.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 
 from .engine.projection import EventRow, Fold, FoldState
 from .runs import recorded_artifact_name
 
+if TYPE_CHECKING:
+    from .engine.views import Views
 
-class Sibling(FoldState, frozen=True, kw_only=True):
+_ENDS: Final = "\x01\x01"
+"""Ends a group's name in a key: the least character that the database takes, twice."""
+
+_WITHIN: Final = "\x01", "\x01\x02"
+"""That character inside a name, and what stands for it there, so that names keep their order."""
+
+_REST, _WHOLE = "+", "="
+"""What follows in a key is the rest of a run's name that begins with the group's, or the whole of it."""
+
+
+class Sibling(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a group; None means unknown. `candidate` is the piece it carried, `withheld` the piece left out."""
 
     run: str
@@ -45,7 +63,7 @@ def contaminated_starts(starts: Mapping[str, str | None]) -> frozenset[str]:
     return frozenset(run for run, start in starts.items() if start not in clean)
 
 
-class GroupState(FoldState, frozen=True, kw_only=True):
+class GroupState(msgspec.Struct, frozen=True, kw_only=True):
     """One instance and its siblings in order of index."""
 
     group: str = ""
@@ -63,37 +81,131 @@ class GroupState(FoldState, frozen=True, kw_only=True):
         return contaminated_starts({sibling.run: sibling.fingerprint for sibling in self.siblings})
 
 
-def _join(state: GroupState, row: EventRow) -> GroupState:
-    sibling = Sibling(
-        run=row.text("run"),
-        index=row.number("spec.sibling_index"),
-        candidate=row.maybe_text("spec.candidate"),
-        withheld=row.maybe_text("spec.withheld"),
+class SiblingState(FoldState, frozen=True, kw_only=True):
+    """One sibling with what its start says of the group; `since` is the position of that start."""
+
+    group: str = ""
+    run: str = ""
+    since: int = 0
+    sweep: str = ""
+    template: str = ""
+    env_seed: int = 0
+    environment: str = ""
+    artifact: str = ""
+    index: int = 0
+    fingerprint: str | None = None
+    score: int | None = None
+    passed: bool | None = None
+    value: int | None = None
+    shaping: str | None = None
+    shaped: int | None = None
+    evaluation: str | None = None
+    candidate: str | None = None
+    withheld: str | None = None
+    missing: bool = False
+
+    @property
+    def sibling(self) -> Sibling:
+        """The sibling without what it says of the group."""
+        return Sibling(**{name: getattr(self, name) for name in Sibling.__struct_fields__})
+
+
+def find_groups(views: Views, prefix: str = "") -> dict[str, GroupState]:
+    """The groups whose names start with a prefix, in order of name bytes."""
+    return assemble_groups(views.find(GROUPS, prefix.replace(*_WITHIN)).values())
+
+
+def pick_groups(views: Views, names: Iterable[str]) -> dict[str, GroupState]:
+    """Those of these groups to which a run that counts belongs."""
+    return assemble_groups(views.find_each(GROUPS, [_prefix_of(name) for name in names]).values())
+
+
+def find_group(views: Views, group: str) -> GroupState | None:
+    """A group by its name, or None if no run that counts belongs to it."""
+    return pick_groups(views, (group,)).get(group)
+
+
+def assemble_groups(siblings: Iterable[SiblingState]) -> dict[str, GroupState]:
+    """The groups of these siblings, in order of appearance. What their starts say differently, the latest decides."""
+    found: dict[str, list[SiblingState]] = {}
+    for state in siblings:
+        found.setdefault(state.group, []).append(state)
+    return {group: _assemble(own) for group, own in found.items()}
+
+
+def _assemble(states: list[SiblingState]) -> GroupState:
+    last = max(states, key=lambda state: state.since)
+    return GroupState(
+        group=last.group,
+        sweep=last.sweep,
+        template=last.template,
+        env_seed=last.env_seed,
+        environment=last.environment,
+        evaluation=last.evaluation,
+        artifact=last.artifact,
+        siblings=tuple(each.sibling for each in sorted(states, key=lambda each: (each.index, each.run))),
     )
-    siblings = sorted((*state.siblings, sibling), key=lambda s: (s.index, s.run))
+
+
+def page_groups(pages: Iterable[Mapping[str, SiblingState]], size: int) -> Iterator[dict[str, GroupState]]:
+    """Whole groups, at most `size` at a time, out of pages of siblings in order of key."""
+    waiting: dict[str, list[SiblingState]] = {}
+    for state in (state for page in pages for state in page.values()):
+        if state.group not in waiting and len(waiting) == size:
+            yield {group: _assemble(own) for group, own in waiting.items()}
+            waiting = {}
+        waiting.setdefault(state.group, []).append(state)
+    if waiting:
+        yield {group: _assemble(own) for group, own in waiting.items()}
+
+
+def _prefix_of(group: str) -> str:
+    return group.replace(*_WITHIN) + _ENDS
+
+
+def _key_of(group: str, run: str) -> str:
+    rest = _REST + run[len(group) :] if run.startswith(group) else _WHOLE + run
+    return _prefix_of(group) + rest
+
+
+def _stream_of(key: str) -> str:
+    """The stream of the run that a key names."""
+    group, _, rest = key.partition(_ENDS)
+    begins = group.replace(_WITHIN[1], _WITHIN[0]) if rest.startswith(_REST) else ""
+    return f"run/{begins}{rest[1:]}"
+
+
+def _start(row: EventRow) -> SiblingState:
     arm = row.maybe_record("arm") or {}
-    return replace(
-        state,
+    return SiblingState(
         group=row.text("spec.group_id"),
+        since=row.position,
         sweep=row.text("spec.sweep"),
         template=row.text("spec.template"),
         env_seed=row.number("spec.env_seed"),
         environment=row.text("task_spec.environment"),
         artifact=recorded_artifact_name(row.record("artifact")),
         evaluation=arm.get("evaluation"),
-        siblings=tuple(siblings),
+        run=row.text("run"),
+        index=row.number("spec.sibling_index"),
+        candidate=row.maybe_text("spec.candidate"),
+        withheld=row.maybe_text("spec.withheld"),
     )
 
 
-def _about(sibling: Sibling, row: EventRow) -> Sibling:
+def _fold(state: SiblingState, row: EventRow) -> SiblingState:
+    if row.type == "RunStarted":
+        return _start(row)
+    if not state.run:
+        return state  # a run that was not started is in no group
     match row.type:
         case "InstanceReset":
-            return replace(sibling, fingerprint=row.text("fingerprint"))
+            return replace(state, fingerprint=row.text("fingerprint"))
         case "RunMissing":
-            return replace(sibling, missing=True)
+            return replace(state, missing=True)
         case _:
             return replace(
-                sibling,
+                state,
                 score=row.number("score"),
                 passed=row.flag("passed"),
                 value=row.maybe_number("value"),
@@ -102,16 +214,9 @@ def _about(sibling: Sibling, row: EventRow) -> Sibling:
             )
 
 
-def _fold(state: GroupState, row: EventRow) -> GroupState:
-    if row.type == "RunStarted":
-        return _join(state, row)
-    run = row.text("run")
-    return replace(state, siblings=tuple(_about(s, row) if s.run == run else s for s in state.siblings))
-
-
 GROUPS = Fold(
     name="groups",
-    version=5,
+    version=6,
     reads={
         "RunStarted": (
             "run",
@@ -130,8 +235,9 @@ GROUPS = Fold(
         "RunMissing": ("run", "group"),
         "RewardGraded": ("run", "group", "score", "passed", "value", "shaping", "shaped"),
     },
-    initial=GroupState(),
-    key=lambda row: row.text("spec.group_id") if row.type == "RunStarted" else row.text("group"),
+    initial=SiblingState(),
+    key=lambda row: _key_of(row.text("spec.group_id" if row.type == "RunStarted" else "group"), row.text("run")),
     fold=_fold,
+    stream_of=_stream_of,
     rests_on=dict.fromkeys(("RunStarted", "InstanceReset", "RunMissing", "RewardGraded"), ("run",)),
 )

@@ -1,13 +1,21 @@
-"""Judges: the opinions of each judge on a run beside the oracle's grade, and the calibration computed from them."""
+"""Judges: the opinions of each judge on a run, and the calibration computed from them and the oracle's grades.
+
+A run that no judge spoke of has no row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from .engine.projection import EventRow, Fold, FoldState
+from .rewards import REWARDS
+
+if TYPE_CHECKING:
+    from .engine.views import Views
 
 MICRO = 1_000_000
 
@@ -21,16 +29,10 @@ class LatestOpinion(FoldState, frozen=True, kw_only=True):
 
 
 class JudgedState(FoldState, frozen=True, kw_only=True):
-    """A run: the oracle's grade (None: not graded), and the newest opinion of each judge, by name."""
+    """A run, and the newest opinion of each judge on it, by name."""
 
     run: str = ""
-    oracle: bool | None = None
     opinions: tuple[LatestOpinion, ...] = ()
-
-    def proxy_score(self, judge: str) -> int | None:
-        """A judge's score in millionths if no oracle graded the run; None otherwise, or without an opinion."""
-        said = next((opinion.score for opinion in self.opinions if opinion.judge == judge), None)
-        return said if self.oracle is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +72,19 @@ def judge_name(model: str, prompt: str) -> str:
     return f"{model}/{prompt}"
 
 
-def calibrations(states: Iterable[JudgedState]) -> tuple[Calibration, ...]:
+def calibrate_judges(views: Views) -> tuple[Calibration, ...]:
     """Calibration of every judge against the oracle, in order of name."""
+    opinions = views.find(JUDGES)
+    rewards = views.pick(REWARDS, opinions.keys())
+    return calibrations(opinions.values(), {run: reward.passed for run, reward in rewards.items()})
+
+
+def calibrations(states: Iterable[JudgedState], passed: Mapping[str, bool]) -> tuple[Calibration, ...]:
+    """Calibration of every judge against the oracle, which graded the runs in `passed`, in order of name."""
     found: dict[str, list[tuple[bool | None, bool]]] = {}
     for state in states:
         for opinion in state.opinions:
-            found.setdefault(opinion.judge, []).append((state.oracle, opinion.passed))
+            found.setdefault(opinion.judge, []).append((passed.get(state.run), opinion.passed))
     return tuple(_calibration(judge, found[judge]) for judge in sorted(found))
 
 
@@ -95,22 +104,18 @@ def _share(count: int, whole: int) -> int | None:
 
 
 def _fold(state: JudgedState, row: EventRow) -> JudgedState:
-    run = row.text("run")
-    if row.type == "RewardGraded":
-        return replace(state, run=run, oracle=row.flag("passed")) if row.text("channel") == "oracle" else state
     judge = judge_name(row.text("model"), row.text("prompt"))
     said = LatestOpinion(judge=judge, passed=row.flag("passed"), score=row.number("score"))
     others = (opinion for opinion in state.opinions if opinion.judge != judge)
-    return replace(state, run=run, opinions=tuple(sorted((*others, said), key=lambda opinion: opinion.judge)))
+    return replace(
+        state, run=row.text("run"), opinions=tuple(sorted((*others, said), key=lambda opinion: opinion.judge))
+    )
 
 
 JUDGES = Fold(
     name="judges",
-    version=2,
-    reads={
-        "RewardGraded": ("run", "channel", "passed"),
-        "JudgeOpined": ("run", "model", "prompt", "passed", "score"),
-    },
+    version=3,
+    reads={"JudgeOpined": ("run", "model", "prompt", "passed", "score")},
     initial=JudgedState(),
     key=lambda row: row.text("run"),
     fold=_fold,

@@ -8,12 +8,13 @@ subjects, so that a key prefix matches exactly one subject.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from .champions import CHAMPION, CHAMPIONS, ChampionState
 from .checkpoints import WEIGHTS, checkpoints_trained_on, descendants
+from .engine.paging import page_states
 from .engine.projection import EventRow, Fold, FoldState
 from .frozen_datasets import CHECKPOINTS, DatasetState
 from .runs import RUNS
@@ -90,10 +91,10 @@ class Tainted:
 
 def trace_taint(views: Views, runs: Collection[str], holding: Holding) -> Tainted:
     """Everything learned from these runs, as of the views' position. Unknown runs are ignored."""
-    known = views.find(RUNS)
-    among = frozenset(runs) & known.keys()
+    known = views.pick(RUNS, runs)
+    among = frozenset(known)
     learned = _pieces_learned(views, among)
-    under = frozenset(run for run, state in known.items() if run not in among and learned.keys() & {*state.applied})
+    under = frozenset(run for run in _runs_applying(views, learned.keys()) if run not in among)
     further = _pieces_learned(views, under)
     evaluations = {evaluation for run in among if (evaluation := known[run].evaluation) is not None}
     judged = {key for key, state in views.find(VERDICTS).items() if key in evaluations and state.decision is not None}
@@ -162,10 +163,14 @@ def runs_of_artifact(views: Views, artifact: Artifact, *, after: int) -> tuple[s
 
 def _pieces_learned(views: Views, runs: Set[str]) -> dict[str, str]:
     """The pieces proposed in one of these runs, or tried with one, with their kinds."""
-    if not runs:
-        return {}
-    learned = views.find(TAINT, LEARNED).values()
+    learned = (state for page in page_states(views, TAINT, prefix=LEARNED) for state in page.values()) if runs else ()
     return {state.piece: state.kind for state in learned if not runs.isdisjoint(state.runs)}
+
+
+def _runs_applying(views: Views, pieces: Set[str]) -> Iterator[str]:
+    """The runs to which one of these pieces was applied."""
+    for page in page_states(views, RUNS) if pieces else ():
+        yield from (run for run, state in page.items() if not pieces.isdisjoint(state.applied))
 
 
 def _pointed_on(states: Iterable[ChampionState | None], evaluations: Set[str]) -> tuple[int, ...]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from eventlog.blobs import Blob, BlobStore
 from eventlog.chain import canonical
 from eventlog.errors import BlobErased
 from eventlog.events import Anchor, Artifact, Memory, Occasion, PieceKind
-from projections.candidacy import Candidacy, worth
+from projections.candidacy import Candidacy, is_cold, worth
 from projections.engine.views import Views
 from projections.memories import FOLDS, LOOSE, piece_kind
 from projections.pieces import PieceState
@@ -75,14 +76,15 @@ def build_memory_artifact(
     weights: str,
     *,
     without: Collection[str] = (),
+    now: datetime | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
     embeddings: Embeddings | None = None,
 ) -> tuple[Artifact, Blob]:
     """Artifact of these weights with the pieces promoted at the views' position, and the blob of its memory.
 
-    Pieces in `without` are left out; the artifact lists those of them that were promoted. Only pieces of these `kinds`
-    are included. The artifact names the fold of each kind with promoted pieces, the fold of rewrites if `kinds` has it,
-    and the embedding model that matches the memory.
+    Pieces in `without` and those that are cold at `now` (None: none is) are left out; the artifact lists those of them
+    that were promoted. Only pieces of these `kinds` are included. The artifact names the fold of each kind that has
+    promoted pieces, the fold of rewrites if `kinds` has it, and the embedding model that matches the memory.
     """
     content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
     folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}
@@ -93,8 +95,9 @@ def build_memory_artifact(
         promoted = {key: state for key, state in views.find(fold).items() if state.status == "promoted"}
         if promoted:
             folds[fold.name] = fold.version
-        left_out += [key for key in promoted if key in without]
-        kept = [_plain(promoted[key]) for key in sorted(promoted) if key not in without]
+        gone = {key for key, state in promoted.items() if key in without or (now is not None and is_cold(state, now))}
+        left_out += gone
+        kept = [_plain(promoted[key]) for key in sorted(promoted) if key not in gone]
         if kept:
             content["rewrites" if kind == "rewrite" else _KEYS[kind]] = kept
     artifact, blob = _artifact(weights, int(views.upto), content, folds, tuple(sorted(left_out)))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from eventlog.blobs import Blob, BlobStore
 from eventlog.chain import canonical
+from eventlog.disowned import read_in_force
 from eventlog.events import BenchmarkTemplate, SweepPlanned, TaskPlan, Template
 from eventlog.store import EventStore, Position
 
@@ -76,6 +77,6 @@ def without_plan(template: BenchmarkTemplate) -> Template:
 
 
 def _plans_swept(store: EventStore, upto: Position) -> dict[str, Plan]:
-    sweeps = (item.event for item in store.read(types=["SweepPlanned"], upto=upto))
+    sweeps = (item.event for item in read_in_force(store, types=["SweepPlanned"], upto=upto))
     found = [sweep.templates for sweep in sweeps if isinstance(sweep, SweepPlanned)]
     return {each.template_id: each.plan_steps for templates in found for each in templates if each.plan_steps}

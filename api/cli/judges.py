@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gate.figures import decimal
-from projections.judges import JUDGES, Calibration, calibrations
+from projections.judges import Calibration, calibrate_judges
 
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 from .regrade import RunIds, SweepOf, print_results
@@ -45,7 +45,7 @@ def grade(
             raise typer.BadParameter("expected at least one run, or a --sweep that has ended runs")
         with judge_from(house.settings) as model, bar(f"grading with {model.name}", len(set(named))) as advance:
             found = grade_runs(house, model, named, max_parallel=max_parallel, advance=advance)
-        rates = [_rates(row) for row in calibrations(house.views().find(JUDGES).values())]
+        rates = [_rates(row) for row in calibrate_judges(house.views())]
     if as_json:
         emit_json({"runs": [_row_of_grade(row) for row in found], "judges": rates})
     else:
@@ -78,6 +78,6 @@ def _rates(row: Calibration) -> dict[str, Any]:
 def judges(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List judge models with their agreement with the oracle: accuracy, false passes and false fails."""
     with open_project() as house:
-        found = calibrations(house.views_at(as_of).find(JUDGES).values())
+        found = calibrate_judges(house.views_at(as_of))
     rows = [_rates(row) for row in found]
     print_rows(rows, RATES, as_json=as_json, empty="no judge has graded a run; use `flywheel runs grade --judge`")

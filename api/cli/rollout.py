@@ -11,6 +11,7 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
+from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
 from projections.datasets.variance import GroupClass, classes
 
@@ -18,9 +19,10 @@ from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
+from ..queries.sweeps import plans_of
 from ..sweeps.executors import Way
 from ..sweeps.missing import MissingGroup, describe_missing, read_missing
-from ..sweeps.plan import Draw, biased_generator, play_sweep, sweeps_of
+from ..sweeps.plan import Draw, biased_generator, play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
@@ -92,7 +94,7 @@ def sweep(
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
         playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
-            taken = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course)
+            taken = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
             planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
@@ -145,8 +147,9 @@ def biased_(
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
         playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
-            _refuse_unknown(of, ready.before)
-            drawn = options.seeds_of(seeds, ready.before, ready.reserved_seeds(), course, instances)
+            if of is not None:
+                _refuse_unknown(of, plans_of(ready.house.store, ready.house.views(), of))
+            drawn = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
@@ -167,7 +170,7 @@ def status(
     """Show the progress of sweeps; for one sweep, also its groups and whether GRPO can use them."""
     with open_project() as house:
         views = house.views_at(as_of)
-        planned = house.store.read(upto=views.upto, types=["SweepPlanned"])
+        planned = read_in_force(house.store, upto=views.upto, types=["SweepPlanned"])
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
@@ -237,7 +240,7 @@ def _finish(
 
 def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json: bool) -> None:
     views = ready.house.views()
-    events = [event for event in sweeps_of(ready.house.store, ready.site) if event.sweep == name]
+    events = plans_of(ready.house.store, views, name)
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
         seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}

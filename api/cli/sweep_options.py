@@ -14,6 +14,7 @@ from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.rollouts.decompose import decompose
 from agents.rollouts.task_file import read_task_file
 from eventlog.events import SweepPlanned, Template
+from projections.sweeps import SweepsState
 
 from ..controllers.variance_seek import Limits
 from ..course import Course
@@ -154,12 +155,12 @@ def refuse_alike(
 
 def seeds_of(
     text: str | None,
-    before: Sequence[SweepPlanned],
+    before: SweepsState,
     held: Collection[int],
     course: Course,
     amount: int | None = None,
 ) -> tuple[int, ...]:
-    """The given seeds, else unused ones: in no sweep of `before` and held by no benchmark. Raises BadParameter."""
+    """The given seeds, else unused ones: in no sweep and held by no benchmark. Raises BadParameter."""
     return fresh_seeds(before, course, amount, held) if text is None else read_seeds(text)
 
 

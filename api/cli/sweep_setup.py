@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
+from projections.sweeps import SweepsState
 
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
@@ -22,10 +23,11 @@ from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
+from ..queries.sweeps import plans_of, sweeps_on
 from ..sweeps.executors import Way, executor_of, options_of, refuse_other
 from ..sweeps.first_call import ask_first
 from ..sweeps.jobs import refuse_session_not_kept
-from ..sweeps.plan import first_facts, next_sweep_name, plan, sweeps_of
+from ..sweeps.plan import first_facts, next_sweep_name, plan
 from ..sweeps.step_checks import refuse_unchecked
 from ..training.weights import folders_of
 from .output import ERR, TerminalReporter, open_project
@@ -36,21 +38,21 @@ OPERATOR = "operator"
 
 @dataclass(frozen=True, slots=True)
 class SweepSetup:
-    """An admitted site, locked for this process, with its executor.
-
-    `before` are all sweeps planned on it so far; `planned` those with the requested name.
-    """
+    """An admitted site, locked for this process, with its executor. `planned` are the plans of the requested name."""
 
     house: House
     site: str
     client: Environment
     executor: Executor
-    before: tuple[SweepPlanned, ...]
     planned: tuple[SweepPlanned, ...]
 
     def next_name(self) -> str:
         """Default name of the next sweep."""
-        return next_sweep_name(self.house.store, self.site)
+        return next_sweep_name(self.house.store, self.house.views(), self.site)
+
+    def before(self) -> SweepsState:
+        """What was planned on the site before."""
+        return sweeps_on(self.house.views(), self.site)
 
     def reserved_seeds(self) -> frozenset[int]:
         """Seeds held by benchmarks of the site."""
@@ -88,8 +90,7 @@ def set_up_sweep(
         refuse_unchecked(house.settings, placed.environment, verify_steps=verify_steps)
         first_facts(house)
         see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
-        before = sweeps_of(house.store, site)
-        yield SweepSetup(house, site, placed.environment, executor, before, _known_as(before, name, executor))
+        yield SweepSetup(house, site, placed.environment, executor, _known_as(house, site, name, executor))
 
 
 def call_first(ready: SweepSetup, *, needs_logprobs: bool) -> SweepSetup:
@@ -103,9 +104,10 @@ def go_without_logprobs() -> bool:
     return ERR.is_terminal and typer.confirm(question, err=True)
 
 
-def _known_as(before: Iterable[SweepPlanned], name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
+def _known_as(house: House, site: str, name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:
     """Plans of the sweep with this name, including siblings added later; may be empty. Raises OtherExecutor."""
-    stands = tuple(event for event in before if event.sweep == name)
+    plans = () if name is None else plans_of(house.store, house.views(), name)
+    stands = tuple(event for event in plans if event.environment == site)
     if stands:
         refuse_other(executor, stands[0], f"Use {options_of(stands[0])}.")
         TerminalReporter().say(f"{name} already exists: playing its remaining runs as planned before")

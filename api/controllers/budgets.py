@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
 from eventlog.chain import microseconds
+from eventlog.disowned import read_in_force
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
 from eventlog.store import Append, EventStore, Position
 from gate.figures import count_noun, dollars
@@ -15,11 +16,10 @@ from projections.courses import CourseState
 from projections.engine.views import Views
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
-from projections.verdicts import VERDICTS
 
 from ..course import CONTROLLER, Course
 from ..course import SLOW_CONTROLLER as SLOW
-from ..queries.benchmarks import is_benchmark_of
+from ..queries.benchmarks import evaluations_of
 from ..queries.courses import last_course, present_course
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 from .slow_next import SlowCourse
@@ -92,20 +92,15 @@ def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> 
     state = present_course(views, site)
     if state is None:
         return Spent()
-    of_site = {
-        key: each
-        for key, each in views.find(VERDICTS).items()
-        if each.executor not in PLANLESS and is_benchmark_of(views, each.benchmark, site)
-    }
+    of_site = [each for each in evaluations_of(views, site) if each.executor not in PLANLESS]
     sweeps = _sweeps_of_course(store, state)
-    opened = [key for key, each in of_site.items() if each.opened_since > state.since]
+    opened = [each.evaluation for each in of_site if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]
-    reached = _verdicts_of_course(store, state, of_site)
+    reached = _verdicts_of_course(store, state, {each.evaluation for each in of_site})
     runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
     rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
-    advice = recovery_costs(views, state.since)
-    asked = {run: advice[run] for run in runs if run in advice}
+    asked = recovery_costs(views, runs, state.since)
     return Spent(
         rounds=len(sweeps),
         runs=len(runs),
@@ -137,17 +132,20 @@ def dollars_left(course: Course, used: Spent) -> int | None:
     return None if course.max_micro_dollars is None else max(0, course.max_micro_dollars - used.micro_dollars)
 
 
-def seeds_within(course: Course, used: Spent, runs_a_seed: int) -> int:
-    """Number of seeds for the next round: the course's number, or fewer if the runs left do not suffice."""
+def seeds_within(course: Course, used: Spent, runs_a_seed: Callable[[], int]) -> int:
+    """Number of seeds for the next round: the course's number, or fewer if the runs left do not suffice.
+
+    `runs_a_seed` is asked only if the runs of the course are limited.
+    """
     if course.max_runs is None:
         return course.seeds_per_round
-    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed))
+    return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed()))
 
 
 def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
     """Names of the sweeps that the controller planned on the site since the course was opened."""
     found = []
-    for recorded in store.read(after=Position(state.since), types=["SweepPlanned"]):
+    for recorded in read_in_force(store, after=Position(state.since), types=["SweepPlanned"]):
         event = recorded.event
         if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
             found.append(event.sweep)
@@ -156,7 +154,7 @@ def _sweeps_of_course(store: EventStore, state: CourseState) -> list[str]:
 
 def _verdicts_of_course(store: EventStore, state: CourseState, evaluations: Collection[str]) -> list[VerdictReached]:
     """The verdicts that the controller reached on these evaluations since the course was opened, in order."""
-    recorded = store.read(after=Position(state.since), types=["VerdictReached"])
+    recorded = read_in_force(store, after=Position(state.since), types=["VerdictReached"])
     events = (each.event for each in recorded if each.actor == CONTROLLER)
     return [event for event in events if isinstance(event, VerdictReached) and event.evaluation in evaluations]
 

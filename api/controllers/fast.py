@@ -5,10 +5,10 @@ The next step is read from the log alone, so a killed process resumes where it s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
@@ -36,8 +36,9 @@ from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
+from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
-from ..sweeps.candidates import TrialPool, cold_now, siblings_for_trials, trial_pool
+from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import (
@@ -48,21 +49,15 @@ from ..sweeps.plan import (
     next_sweep_name,
     plan,
     play_sweep,
-    rounds_of,
     site_templates,
-    sweeps_of,
 )
-from ..sweeps.recovery_costs import recovery_costs
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
-from .fast_next import Next, cover_tasks, decide, last_round
-from .rounds import FastRound, SiteStatus, news, rounds_played, site_status
+from .fast_next import FRUITLESS, Next, cover_tasks, decide
+from .rounds import Watch, news, rounds_played, site_status, unseen
 
-Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
-
-
-def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
-    """A watch that ignores every update."""
+Pool = Callable[[], TrialPool]
+"""Reads what can be tried, once: the more pieces there are, the longer it takes."""
 
 
 def never() -> bool:
@@ -100,13 +95,12 @@ class Controller:
 
     def _run(self) -> str:
         self._begin()
-        make_up(self.house, self._sweeps(), self.course)
+        make_up(self.house, self._open_sweeps(), self.course)
         self._tell_what_is_left_to_others()
         said: str | None = None
         while not self.is_told_to_stop():
             views = self.house.views()
-            used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
-            step = self._within_budget(views, self._next(views, used), used)
+            step, used = self.next_step(views)
             if step.what == "stop":
                 why = said if said is not None and self._has_every_verdict(used) else step.why
                 close_course(self.house.store, views, self.site, why)
@@ -118,18 +112,24 @@ class Controller:
             self._show()
         return "stopped on request; the next run resumes from here"
 
-    def _next(self, views: PostgresViews, used: Spent) -> Next:
+    def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
+        """The next step that the log asks for and the budget allows, and what the course has used so far."""
+        pool = cache(partial(self._candidates, views))
+        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
+        return self._within_budget(views, self._next(views, used, pool), used, pool), used
+
+    def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:
         deciding = partial(
             decide,
             views,
-            self._sweeps(),
+            open_sweeps(self.house.store, views, self.site),
             rounds=used.rounds,
             course=self.course,
             site=self.site,
-            on_trial=self._candidates(views).names,
-            last=self._last(),
+            on_trial=pool().names if used.rounds >= FRUITLESS else (),  # `decide` asks from there on
+            last=last_round(self.house.store, views, self.site, self._templates()),
             executor=self.executor,
-            without=cold_now(views),
+            now=datetime.now(UTC),
             void=used.void,
         )
         step = deciding()
@@ -165,12 +165,12 @@ class Controller:
                 pass
         return None
 
-    def _within_budget(self, views: PostgresViews, step: Next, used: Spent) -> Next:
+    def _within_budget(self, views: PostgresViews, step: Next, used: Spent, pool: Pool) -> Next:
         """The step, or a stop if the budget does not allow it. Sweeps and evaluations already begun are finished."""
         if step.what in {"stop", "play_sweep", "play_arms"}:
             return step
         why = used_up(self.course, used)
-        if why is None and step.what == "plan_sweep" and not self._seeds(views, used):
+        if why is None and step.what == "plan_sweep" and not self._seeds(used, pool):
             why = f"what is left of {self.course.max_runs} runs is not enough for a round"
         if why is None and step.what == "open_evaluation" and self.course.max_runs is not None:
             asked, left = len(specs(present_benchmark(views, self.site), "")), self.course.max_runs - used.runs
@@ -186,11 +186,11 @@ class Controller:
         state = present_course(views, self.site)
         since = 0 if state is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
-        self.watch(rounds_played(views, rounds, recovery_costs(views, since)), site_status(views, self.site))
+        self.watch(rounds_played(views, rounds), site_status(views, self.site))
 
     def _tell_what_is_left_to_others(self) -> None:
         views = self.house.views()
-        for sweep in self._sweeps():
+        for sweep in self._open_sweeps():
             if not plays(self.executor, sweep) and (left := pending_specs(views, sweep.specs, f"{sweep.sweep}__")):
                 who = describe_executor(sweep.executor, sweep.model)
                 self.reporter.say(f"{sweep.sweep} skipped: its {len(left)} pending runs need {who}")
@@ -231,26 +231,24 @@ class Controller:
         wanted = self.course.clusters
         return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
 
-    def _sweeps(self) -> tuple[SweepPlanned, ...]:
-        return sweeps_of(self.house.store, self.site)
-
-    def _last(self) -> SweepPlanned | None:
-        return last_round(rounds_of(self.house.store, self.site), self._templates())
+    def _open_sweeps(self) -> tuple[SweepPlanned, ...]:
+        return open_sweeps(self.house.store, self.house.views(), self.site)
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
         return found.among(self._templates(), self.site)
 
-    def _seeds(self, views: PostgresViews, used: Spent) -> int:
+    def _seeds(self, used: Spent, pool: Pool) -> int:
         """Maximum number of seeds per task in the next round, given the runs that are left."""
-        siblings = siblings_for_trials(self._candidates(views), self.course.siblings)
-        return seeds_within(self.course, used, siblings * len(self._templates()))
+        return seeds_within(
+            self.course, used, lambda: siblings_for_trials(pool(), self.course.siblings) * len(self._templates())
+        )
 
     def _plan(self, views: PostgresViews, used: Spent) -> None:
         see_admission(self.house, self.client, self.site, None)
-        number = used.rounds + 1
+        number, pool = used.rounds + 1, cache(partial(self._candidates, views))
         with self.reporter.phase(f"round {number}: choosing task instances", 2) as advance:
-            generator = self._generator(views, self._sweeps(), self._seeds(views, used))
+            generator = self._generator(views, self._seeds(used, pool), pool)
             advance()
             plan(
                 self.house,
@@ -266,18 +264,19 @@ class Controller:
             )
             advance()
 
-    def _generator(self, views: PostgresViews, before: Sequence[SweepPlanned], seeds: int) -> Generator:
+    def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
         """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
-        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, self.site)
-        siblings = siblings_for_trials(self._candidates(views), course.siblings)
-        last, held = self._last(), benchmark_seeds(views, self.site)
+        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
+        siblings = siblings_for_trials(pool(), course.siblings)
+        last, held = last_round(self.house.store, views, self.site, found), benchmark_seeds(views, self.site)
+        planned = sweeps_on(views, self.site)
         if last is not None:
             instances = seeds * len(found)
-            draw = Draw(fresh_seeds(before, course, instances, held), instances, siblings, course.rng_seed)
+            draw = Draw(fresh_seeds(planned, course, instances, held), instances, siblings, course.rng_seed)
             towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(before, course, seeds, held), siblings)
+        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

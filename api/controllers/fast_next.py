@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
-from eventlog.events import Artifact, SweepPlanned, Template
+from eventlog.events import Artifact, SweepPlanned
 from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import PLANLESS, RUNS
-from projections.verdicts import VERDICTS
 
 from ..course import BASE, Course
-from ..queries.benchmarks import benchmark_seeds, is_benchmark_of, present_benchmark, why_renew
+from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 
@@ -49,15 +50,16 @@ def decide(
     on_trial: Collection[str],
     last: SweepPlanned | None = None,
     executor: Executor = PLAN,
-    without: Collection[str] = (),
+    now: datetime | None = None,
     void: str | None = None,
     is_concerned: bool = True,
 ) -> Next:
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
+    `sweeps` are those that are not known to have ended.
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
-    Only `last` (see `last_round`) tells whether there is something to improve. Cold pieces (`without`) enter
-    no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
+    Only `last` (see `last_round`) tells whether there is something to improve. Pieces that are cold at `now` enter no
+    challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
     this site (not `is_concerned`), this site does not judge it. A course whose last round brought only missing runs
     ends, because the next round would end alike.
@@ -70,7 +72,7 @@ def decide(
     if rounds and last is not None and _is_in_vain(views, last):
         return Next("stop", f"every run of {last.sweep} is missing", last, is_in_vain=True)
     present = present_champion(views).pointed_artifact()
-    challenger, _blob = build_memory_artifact(views, present.weights, without=without, kinds=course.kinds)
+    challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
     judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged:
@@ -80,7 +82,7 @@ def decide(
     why = _why_fruitless(course, rounds, last, challenger, on_trial)
     if why is not None:
         return Next("stop", f"{why}{_aside(views)}")
-    if not fresh_seeds(sweeps, course, held=benchmark_seeds(views, site)):
+    if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
 
@@ -100,32 +102,21 @@ def _why_fruitless(
     return None
 
 
-def last_round(rounds: Sequence[SweepPlanned], tasks: Iterable[Template]) -> SweepPlanned | None:
-    """The controller's last round, or None if it lacked any of these tasks, because it says nothing about those."""
-    last = rounds[-1] if rounds else None
-    return last if last is not None and {each.template_id for each in tasks} <= _tasks_of(last) else None
-
-
-def _tasks_of(sweep: SweepPlanned) -> set[str]:
-    return {each.template_id for each in sweep.templates}
-
-
 def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
     """The unfinished sweep or evaluation of the site; None if there is none."""
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    for key, state in views.find(VERDICTS).items():
-        if state.decision is None and state.executor not in PLANLESS and is_benchmark_of(views, state.benchmark, site):
-            return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=key)
-    return None
+    begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
+    if not begun:
+        return None
+    first = min(begun, key=str.encode)
+    return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=first)
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:
     """Digests of the memories judged on a site. Void verdicts do not count."""
-    for state in views.find(VERDICTS).values():
-        if state.decision != "void" and is_benchmark_of(views, state.benchmark, site):
-            yield state.challenger["memory"]["digest"]
+    return (each.memory for each in evaluations_of(views, site) if each.decision != "void")
 
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:

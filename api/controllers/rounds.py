@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import SweepPlanned
@@ -16,11 +16,10 @@ from projections.pieces import PieceState
 from projections.rewards import REWARDS
 from projections.rewrites import RewriteState
 from projections.runs import RUNS
-from projections.verdicts import VERDICTS
 
-from ..queries.benchmarks import is_benchmark_of
+from ..queries.benchmarks import evaluations_of
 from ..queries.changes import describe_change
-from ..sweeps.recovery_costs import known_sum
+from ..sweeps.recovery_costs import known_sum, recovery_costs
 
 _MOST = 3
 
@@ -54,23 +53,26 @@ class SiteStatus:
     verdicts: tuple[tuple[str, str], ...]
 
 
-def rounds_played(
-    views: Views, sweeps: Iterable[SweepPlanned], asked: Mapping[str, int | None]
-) -> tuple[FastRound, ...]:
-    """Each sweep as a round, in order, counted from 1. `asked` has the cost of recovery's model calls by run."""
-    return tuple(_round(views, number, sweep, asked) for number, sweep in enumerate(sweeps, start=1))
+Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
+
+
+def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
+    """A watch that ignores every update."""
+
+
+def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[FastRound, ...]:
+    """Each sweep as a round, in order, counted from 1."""
+    pieces = candidacies(views).values()
+    return tuple(_round(views, number, sweep, pieces) for number, sweep in enumerate(sweeps, start=1))
 
 
 def site_status(views: Views, site: str) -> SiteStatus:
     """Current status of a site."""
     states = candidacies(views).values()
-    decided = {
-        key: state for key, state in views.find(VERDICTS).items() if is_benchmark_of(views, state.benchmark, site)
-    }
     return SiteStatus(
         on_trial=sum(state.is_on_trial for state in states),
         promoted=sum(state.status == "promoted" for state in states),
-        verdicts=tuple((key, state.decision or "running") for key, state in decided.items()),
+        verdicts=tuple((each.evaluation, each.decision or "running") for each in evaluations_of(views, site)),
     )
 
 
@@ -104,10 +106,11 @@ def _does(state: Candidacy) -> str:
     return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
-def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, int | None]) -> FastRound:
+def _round(views: Views, number: int, sweep: SweepPlanned, pieces: Collection[Candidacy]) -> FastRound:
     prefix = f"{sweep.sweep}__"
     rewards = views.find(REWARDS, prefix)
     plain = [spec.spec_id for spec in sweep.specs if spec.is_plain and spec.spec_id in rewards]
+    asked = recovery_costs(views, (spec.spec_id for spec in sweep.specs))
     return FastRound(
         number=number,
         sweep=sweep.sweep,
@@ -116,9 +119,9 @@ def _round(views: Views, number: int, sweep: SweepPlanned, asked: Mapping[str, i
         ended=sum(run.is_ended for run in views.find(RUNS, prefix).values()),
         plain=len(plain),
         plain_passed=sum(rewards[name].passed for name in plain),
-        proposed=sum(state.proposed_by.startswith(prefix) for state in candidacies(views).values()),
+        proposed=sum(state.proposed_by.startswith(prefix) for state in pieces),
         failing=_failing_tasks(views, prefix),
-        cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked, prefix),
+        cost=sum(reward.cost or 0 for reward in rewards.values()) + known_sum(asked),
     )
 
 

@@ -35,16 +35,15 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.checkpoints import find_weights
 from ..queries.facts import require
+from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.plan import (
     first_facts,
     kept_to_judge,
     next_sweep_name,
     plan,
-    planned_by,
     play_sweep,
     site_templates,
-    sweeps_of,
 )
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
@@ -135,7 +134,6 @@ class SlowController:
             step = decide_slow(
                 views,
                 rounds,
-                sweeps_of(self.house.store, self.site),
                 course=self.course,
                 site=self.site,
                 base=base.digest,
@@ -217,9 +215,9 @@ class SlowController:
     def _plan(self, weights: str, executor: Executor) -> None:
         sizes, views = self.course.sizes, self.house.views()
         generator = SeedSweep(
-            next_sweep_name(self.house.store, self.site),
+            next_sweep_name(self.house.store, views, self.site),
             tasks_of(self.client, self.course),
-            fresh_seeds(sweeps_of(self.house.store, self.site), sizes, held=benchmark_seeds(views, self.site)),
+            fresh_seeds(sweeps_on(views, self.site), sizes, held=benchmark_seeds(views, self.site)),
             sizes.siblings,
             (self.course.temperature_micro,),
         )

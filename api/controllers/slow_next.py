@@ -37,6 +37,7 @@ from ..queries.benchmarks import benchmark_seeds, why_renew
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import pending_specs
+from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
@@ -180,7 +181,6 @@ def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
 def decide_slow(
     views: Views,
     rounds: Sequence[SlowRound],
-    used: Sequence[SweepPlanned],
     *,
     course: SlowCourse,
     site: str,
@@ -190,8 +190,8 @@ def decide_slow(
 ) -> SlowNext:
     """Decide the next step: finish the last round, then start another one.
 
-    `used` are all sweeps of the site; their seeds are taken. A round is over if its sweep gave no rows (`barren`) or
-    its training failed. A stage whose process died is retried, up to MOST_ATTEMPTS attempts.
+    A round is over if its sweep gave no rows (`barren`) or its training failed. A stage whose process died is retried,
+    up to MOST_ATTEMPTS attempts.
     """
     last = rounds[-1] if rounds else None
     if last is not None and plays(executor, last.sweep):
@@ -200,7 +200,7 @@ def decide_slow(
             return unfinished
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
-    if not fresh_seeds(used, course.sizes, held=benchmark_seeds(views, site)):
+    if not fresh_seeds(sweeps_on(views, site), course.sizes, held=benchmark_seeds(views, site)):
         why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
         return SlowNext("stop", why)
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))

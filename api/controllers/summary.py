@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from gate.figures import dollars
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.costs import COSTS, SPENT, CostState
+from projections.engine.paging import page_states
 from projections.engine.views import PostgresViews
 from projections.frozen_datasets import CHECKPOINTS
 from projections.rewards import REWARDS
@@ -21,7 +22,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from ..house import House
 from ..queries.champion import present_champion
-from ..sweeps.recovery_costs import known_sum, recovery_costs
+from ..queries.costs import RecoveryCost, recovery_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,8 @@ class Summary:
 def summarise(house: House, site: str, loop: str, ended: str, seconds: float) -> Summary:
     """Read the summary at the head of the log."""
     views = house.views()
-    runs = views.find(RUNS).values()
-    rewards = views.find(REWARDS).values()
+    statuses = Counter(run.status for page in page_states(views, RUNS) for run in page.values())
+    grades = Counter(reward.passed for page in page_states(views, REWARDS) for reward in page.values())
     verdict = last_verdict(views, site)
     before, after = _successes(verdict)
     spent, present = views.get(COSTS, SPENT), present_champion(views)
@@ -88,11 +89,11 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         before=before,
         after=after,
         champion=f"{present.name}, since position {present.since}, set by {present.by}",
-        runs=len(runs),
-        missing=sum(run.status == "missing" for run in runs),
-        graded=len(rewards),
-        passed=sum(reward.passed for reward in rewards),
-        spent=_describe_spending(spent, recovery_costs(views)),
+        runs=statuses.total(),
+        missing=statuses["missing"],
+        graded=grades.total(),
+        passed=grades[True],
+        spent=_describe_spending(spent, recovery_cost(views)),
         rewrites=_rewrites(views),
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
         checkpoints=len(views.find(WEIGHTS)),
@@ -134,14 +135,14 @@ def _short(millionths: int) -> str:
     return f"{millionths / 1_000_000:.3f}"
 
 
-def _describe_spending(spent: CostState | None, asked: Mapping[str, int | None]) -> str:
+def _describe_spending(spent: CostState | None, asked: RecoveryCost) -> str:
     """Total cost of runs and of recovery's model calls, as text."""
     if spent is None:
         return "nothing spent"
-    unknown = spent.unknown + sum(cost is None for cost in asked.values())
+    unknown = spent.unknown + asked.unknown
     aside = f", {unknown} of unknown cost" if unknown else ""
-    model = f", {dollars(known_sum(asked))} of it on recovery's model calls" if asked else ""
-    return f"{dollars(spent.spent + known_sum(asked))} spent{model}{aside}"
+    model = f", {dollars(asked.spent)} of it on recovery's model calls" if asked.calls else ""
+    return f"{dollars(spent.spent + asked.spent)} spent{model}{aside}"
 
 
 def _rewrites(views: PostgresViews) -> str:

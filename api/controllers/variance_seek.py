@@ -14,11 +14,13 @@ from eventlog.store import EventStore
 from projections.datasets.variance import GroupClass, classes
 from projections.engine.views import Views
 from projections.rewards import REWARDS
+from projections.runs import RUNS
 
 from ..course import Course
 from ..house import House
+from ..queries.sweeps import plans_of
 from ..reporter import Reporter
-from ..sweeps.plan import extend, play_sweep, sweeps_of
+from ..sweeps.plan import extend, play_sweep
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 
 
@@ -43,9 +45,10 @@ class Sought:
 def cost_of_sweep(store: EventStore, views: Views, sweep: str) -> int:
     """Cost of a sweep's graded runs and recovery in micro-dollars. An unknown cost counts as 0."""
     planned = next(iter(store.read(stream=f"sweep/{sweep}")), None)
-    asked = recovery_costs(views, 0 if planned is None else planned.position)
+    runs = views.find(RUNS, f"{sweep}__")
+    asked = recovery_costs(views, runs, 0 if planned is None else planned.position)
     rewards = views.find(REWARDS, f"{sweep}__").values()
-    return sum(reward.cost or 0 for reward in rewards) + known_sum(asked, f"{sweep}__")
+    return sum(reward.cost or 0 for reward in rewards) + known_sum(asked)
 
 
 def seek(
@@ -77,7 +80,7 @@ def seek(
 
 def _one_more(house: House, sweep: SweepPlanned, found: Mapping[str, GroupClass], most: int) -> tuple[Spec, ...]:
     """The next sibling of each unusable group that has fewer than `most`, in order of group."""
-    events = [event for event in sweeps_of(house.store, sweep.environment) if event.sweep == sweep.sweep]
+    events = plans_of(house.store, house.views(), sweep.sweep)
     by_group: dict[str, list[Spec]] = {}
     for event in events:
         for spec in event.specs:

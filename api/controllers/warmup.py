@@ -25,8 +25,9 @@ from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
 from ..house import House
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
+from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
-from ..sweeps.plan import plan, planned_by, play_sweep, sweeps_of
+from ..sweeps.plan import is_planned, plan, play_sweep
 from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED
@@ -196,8 +197,8 @@ class Warming:
 
     def _fresh(self, amount: int) -> tuple[int, ...]:
         """`amount` training seeds that no sweep has used and no benchmark holds. Raises NoBase."""
-        sizes, held = self.course.sizes, benchmark_seeds(self.house.views(), self.site)
-        seeds = fresh_seeds(sweeps_of(self.house.store, self.site), sizes, amount, held)
+        views, sizes = self.house.views(), self.course.sizes
+        seeds = fresh_seeds(sweeps_on(views, self.site), sizes, amount, benchmark_seeds(views, self.site))
         if len(seeds) < amount:
             left = f"{len(seeds)} of {sizes.training_seeds} training seeds are left"
             raise NoBase(
@@ -206,9 +207,8 @@ class Warming:
         return seeds
 
     def _free_name(self) -> str:
-        taken = {recorded.stream for recorded in self.house.store.read(types=["SweepPlanned"])}
         number = 1
-        while f"sweep/{self.site}-shown-{number}" in taken:
+        while is_planned(self.house.store, f"{self.site}-shown-{number}"):
             number += 1
         return f"{self.site}-shown-{number}"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
-import msgspec
 import polars as pl
 from polars.io.plugins import register_io_source
 
@@ -19,26 +18,19 @@ from eventlog.errors import BlobErased, FlywheelError
 from eventlog.events import DatasetFrozen, Query, Refused, SftQuery, SliceRegistered
 from eventlog.store import Append, EventStore, Position
 from projections.datasets.curation import judged_by_log, looked_at
-from projections.datasets.plan_rows import select_sft
-from projections.engine.projection import Fold
 from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
-from projections.groups import GROUPS
-from projections.rewards import REWARDS
+from projections.groups import find_group, pick_groups
 from projections.runs import RUNS
 from projections.taint import Holding
 
-from ..errors import DatasetErased, EmptyDataset
+from ..errors import DatasetErased, EmptyDataset, Unknown
 from ..queries.datasets import Frozen, find_dataset
-from ..queries.facts import find_state
-from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, knowledge, read_group_facts, row_schema
+from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, judge_groups, knowledge, read_group_facts, row_schema
 
 ROW_GROUP: Final = 1024
 """Rows per row group of a Parquet file."""
 
-_MOST_SINGLE = 500
-
-S = TypeVar("S", bound=msgspec.Struct)
 M = TypeVar("M", "DatasetSummary", "BuiltDataset")
 
 ViewsAt = Callable[[Position | None], Views]
@@ -159,45 +151,31 @@ def holding_over(store: EventStore, views_at: ViewsAt) -> Holding:
     A query selects in each group independently of the others. Runs of a policy that are refused only because of their
     tokens are included, because completions are not read.
     """
-    siblings: dict[str, set[str]] = defaultdict(set)
-    groups: dict[str, str] = {}
-    for run, state in views_at(None).find(RUNS).items():
-        siblings[state.group].add(run)
-        groups[run] = state.group
+    now = views_at(None)
 
     def holds(frozen: DatasetState, runs: Set[str]) -> bool:
-        views, named = views_at(Position(frozen.upto)), {groups[run] for run in runs if run in groups}
-        return not runs.isdisjoint(_select_runs(store, views, frozen.parse_query(), named, siblings))
+        named = {run.group for run in now.pick(RUNS, runs).values()}
+        views = views_at(Position(frozen.upto))
+        return not runs.isdisjoint(_select_runs(store, views, frozen.parse_query(), named))
 
     return holds
 
 
-def _select_runs(
-    store: EventStore, views: Views, query: Query, named: Set[str], siblings: dict[str, set[str]]
-) -> Set[str]:
+def _select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
     """Runs of some groups that a query selects, by their events alone."""
     if not (isinstance(query, SftQuery) and query.runs == "plan"):
         return select_runs(store, views, query, named)
-    known, groups = knowledge(store, views), _states_of(views, GROUPS, named)
-    among = {run for group in named for run in siblings[group]}
-    played, rewards = _states_of(views, RUNS, among), _states_of(views, REWARDS, among)
-    return {*select_sft(query, played, rewards, known.instances, known.oracles, groups, known.left_out).runs}
+    reasons = judge_groups(views, query, named, knowledge(store, views))
+    return {run for run, (_, reason) in reasons.items() if reason is None}
 
 
 def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) -> Set[str]:
     """Runs among `named` that a query selects, by their events alone; reads no blobs."""
     known = knowledge(store, views)
-    asked = [group for group in _states_of(views, GROUPS, named).values() if looked_at(query, group)]
+    asked = [group for group in pick_groups(views, named).values() if looked_at(query, group)]
     facts = read_group_facts(store, views, asked)
     fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}
-
-
-def _states_of(views: Views, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
-    """The states of these keys; a few keys are read one by one."""
-    if len(keys) > _MOST_SINGLE:
-        return {key: state for key, state in views.find(fold).items() if key in keys}
-    return {key: state for key in sorted(keys) if (state := views.get(fold, key)) is not None}
 
 
 def freeze_dataset(store: EventStore, made: DatasetSummary, actor: str) -> str:
@@ -235,7 +213,8 @@ def _digest_of(query: Query) -> str:
 def refuse_unknown_group(views: Views, group: str) -> None:
     """Raise Unknown if no run that counts belongs to the group."""
     way_out = "`flywheel rollout status SWEEP` and the column `group` of `flywheel runs list` show groups."
-    find_state(views, GROUPS, group, what="group", way_out=way_out)
+    if find_group(views, group) is None:
+        raise Unknown(what="group", actual=group, way_out=way_out)
 
 
 def load(

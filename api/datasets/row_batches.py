@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 
@@ -11,6 +11,7 @@ import polars as pl
 
 from eventlog.blobs import Inventory
 from eventlog.blobs.fetch import fetch_blobs
+from eventlog.disowned import read_in_force
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
@@ -31,21 +32,22 @@ from projections.datasets.packing import Content, row_digest
 from projections.datasets.plan_rows import (
     SCHEMA,
     ConversationMessage,
+    judge_sft,
     oracle_tasks,
-    select_sft,
     sft_rows,
     step_digest,
     to_frame,
 )
 from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled
 from projections.datasets.token_rows import frame_of, token_rows
+from projections.engine.paging import page_states
 from projections.engine.reader import columns_of_reads, rows_in_streams
 from projections.engine.rows import EventRow, row_of
-from projections.engine.views import Views, page_states
-from projections.groups import GROUPS, GroupState
+from projections.engine.views import Views
+from projections.groups import GROUPS, GroupState, find_group, page_groups, pick_groups
 from projections.rewards import REWARDS
 from projections.row_columns import SCHEMAS
-from projections.runs import RUNS
+from projections.runs import RUNS, RunState
 from projections.taint import left_out
 
 from .demonstrations import tokenise_with
@@ -55,6 +57,7 @@ GROUPS_AT_ONCE = 64
 
 _RUNS_AT_ONCE = 256
 _TEXTS_KEPT = 1024
+_NO_RUNS: Mapping[str, RunState] = {}
 
 Place = tuple[tuple[str, ...], int]
 """Identity of a row: the run or runs it is built from, and its index among their rows."""
@@ -96,29 +99,68 @@ def batches(
 def knowledge(store: EventStore, views: Views) -> Knowledge:
     """Facts from outside a group that can refuse its runs."""
     instances = benchmark_instances(views.find(BENCHMARKS).values())
-    planned = store.read(upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
+    planned = read_in_force(store, upto=views.upto, types=("SweepPlanned", "BenchmarkFrozen")) if instances else ()
     return Knowledge(instances, oracle_tasks(planned), left_out(views))
 
 
 def _of_plans(store: EventStore, blobs: Inventory, views: Views, query: SftQuery) -> Iterator[RowBatch]:
-    """Rows of plan steps. All runs are selected at once, ordered by run; only rows are built in batches."""
+    """Rows of plan steps, in order of run. A page of runs is judged at a time, with the whole groups of these runs."""
 
     @lru_cache(maxsize=_TEXTS_KEPT)
     def text_of(digest: str) -> str:
         return blobs.get(digest).body.decode("utf-8", errors="replace")
 
-    runs, rewards = views.find(RUNS), views.find(REWARDS)
     known = knowledge(store, views)
-    selection = select_sft(query, runs, rewards, known.instances, known.oracles, views.find(GROUPS), known.left_out)
-    refused = Counter({item.reason: item.runs for item in selection.refused})
-    yield RowBatch(to_frame(()), (), selection.groups, refused)
-    for start in range(0, len(selection.runs), _RUNS_AT_ONCE):
+    yield RowBatch(to_frame(()), ())
+    for page in page_states(views, RUNS, _RUNS_AT_ONCE):
+        judged = _judge_page(views, query, page, known)
+        taken = [run for run in page if run in judged.taken]
+        rewards = views.pick(REWARDS, taken)
         rows = [
             row
-            for run in selection.runs[start : start + _RUNS_AT_ONCE]
-            for row in sft_rows(runs[run], rewards[run], store.read(stream=f"run/{run}", upto=views.upto), text_of)
+            for run in taken
+            for row in sft_rows(page[run], rewards[run], store.read(stream=f"run/{run}", upto=views.upto), text_of)
         ]
-        yield RowBatch(to_frame(rows), tuple(map(step_digest, rows)))
+        yield RowBatch(to_frame(rows), tuple(map(step_digest, rows)), judged.groups, judged.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgedPage:
+    """The selected runs of a page, the refused ones by reason, and the groups whose first selected run is here."""
+
+    taken: frozenset[str]
+    refused: Counter[str]
+    groups: int
+
+
+def _judge_page(views: Views, query: SftQuery, page: Mapping[str, RunState], known: Knowledge) -> _JudgedPage:
+    asked = [run for run in page.values() if is_asked_for(query, run.environment, run.sweep, run.group)]
+    reasons = judge_groups(views, query, {run.group for run in asked}, known, page)
+    own = {run: reason for run, reason in reasons.items() if run in page}
+    first: dict[str, str] = {}
+    for run, (group, reason) in sorted(reasons.items(), key=lambda item: item[0].encode()):
+        if reason is None:
+            first.setdefault(group, run)
+    return _JudgedPage(
+        taken=frozenset(run for run, (_, reason) in own.items() if reason is None),
+        refused=Counter(reason for _, reason in own.values() if reason is not None),
+        groups=sum(run in page for run in first.values()),
+    )
+
+
+def judge_groups(
+    views: Views, query: SftQuery, named: Collection[str], known: Knowledge, more: Mapping[str, RunState] = _NO_RUNS
+) -> dict[str, tuple[str, str | None]]:
+    """The group of each run of some groups that a query asks for, and why it is refused (None: it is selected).
+
+    `more` are further runs to judge, such as withdrawn ones, which are in no group.
+    """
+    groups = pick_groups(views, named)
+    siblings = {sibling.run for group in groups.values() for sibling in group.siblings}
+    runs = {**views.pick(RUNS, siblings - more.keys()), **more}
+    rewards = views.pick(REWARDS, runs.keys())
+    reasons = judge_sft(query, runs, rewards, known.instances, known.oracles, groups, known.left_out)
+    return {run: (runs[run].group, reason) for run, reason in reasons.items()}
 
 
 def _of_policies(
@@ -135,8 +177,8 @@ def _of_policies(
 
 def _pages(views: Views, query: Query, size: int) -> Iterator[Iterable[GroupState]]:
     if query.group is None:
-        yield from (page.values() for page in page_states(views, GROUPS, size))
-    elif (group := views.get(GROUPS, query.group)) is not None:
+        yield from (page.values() for page in page_groups(page_states(views, GROUPS), size))
+    elif (group := find_group(views, query.group)) is not None:
         yield (group,)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agents.envs.admission import why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted
+from eventlog.disowned import read_in_force
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
 from gate.benchmark import refuse_unfit_benchmark, sealed_instances
 from gate.candidates import graded_tasks
@@ -55,7 +56,7 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
     Only clean runs count that may be learned from, so no task is chosen by what the champion passes.
     """
     views = house.views()
-    events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
+    events = tuple(read_in_force(house.store, types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     found = graded_tasks(
         (run for run in views.find(RUNS).values() if run.environment == environment),
         views.find(REWARDS).keys(),
@@ -68,7 +69,7 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
 
 def instances_seen(house: House, views: Views) -> frozenset[Instance]:
     """Instances of runs that may have been learned from."""
-    events = tuple(house.store.read(types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
+    events = tuple(read_in_force(house.store, types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
     sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
     return seen_instances(sweeps, views.find(RUNS).values(), oracle_tasks(events))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
@@ -35,7 +36,6 @@ from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import ended_runs
 from ..reporter import Reporter
-from ..sweeps.candidates import cold_now
 from ..sweeps.executors import describe_executor, options_of, recorded_as
 from ..sweeps.jobs import pieces_of, play_jobs
 from ..sweeps.models import agent_model
@@ -98,7 +98,7 @@ def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
     """The champion's weights with the current memory of these kinds."""
     weights = present_champion(views).pointed_artifact().weights
-    return build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=house.embeddings)
+    return build_memory_artifact(views, weights, now=datetime.now(UTC), kinds=kinds, embeddings=house.embeddings)
 
 
 def concerns(

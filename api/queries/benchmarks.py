@@ -12,6 +12,7 @@ from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, BenchmarkState, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
+from projections.evaluations import EVALUATIONS, EvaluationEntry
 from projections.verdicts import VERDICTS
 
 from .facts import find_state, require
@@ -66,10 +67,12 @@ def is_saturated_now(views: Views, benchmark: str) -> bool:
     return is_saturated(benchmark, views.find(VERDICTS).values(), present)
 
 
-def is_benchmark_of(views: Views, benchmark: str, site: str) -> bool:
-    """True if a benchmark is of a site."""
-    state = views.get(BENCHMARKS, benchmark)
-    return state is not None and state.environment == site
+def evaluations_of(views: Views, site: str) -> tuple[EvaluationEntry, ...]:
+    """The evaluations on the benchmarks of a site, in order of opening."""
+    own = {key: state.digest for key, state in views.find(BENCHMARKS).items() if state.environment == site}
+    found = views.pick(EVALUATIONS, {*own.values()}).values()
+    entries = (each for state in found for each in state.evaluations if each.benchmark in own)
+    return tuple(sorted(entries, key=lambda each: each.opened_since))
 
 
 def first_benchmark_name(site: str) -> str:

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from projections.advice import ADVICE_COSTS, ADVICE_SPENT, AdviceCostState
 from projections.costs import COSTS, PRICES, SPENT, CostState, PriceBook
 from projections.engine.views import Views
 
 from .facts import require
+
+
+class RecoveryCost(msgspec.Struct, frozen=True, kw_only=True):
+    """What recovery's model calls cost in all, in micro-dollars; `unknown` of the `calls` have no known cost."""
+
+    spent: int
+    calls: int
+    unknown: int
 
 
 class CostAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,13 +26,21 @@ class CostAnswer(msgspec.Struct, frozen=True, kw_only=True):
     spent: int
     runs: int
     unknown: int
+    recovery: RecoveryCost
 
 
 def show_costs(views: Views) -> CostAnswer:
     """The prices and the sums."""
-    found = views.find(COSTS)
+    found = views.pick(COSTS, (PRICES, SPENT))
     book, sums = found.get(PRICES, CostState()).book, found.get(SPENT, CostState())
-    return CostAnswer(book=book, spent=sums.spent, runs=sums.runs, unknown=sums.unknown)
+    recovery = recovery_cost(views)
+    return CostAnswer(book=book, spent=sums.spent, runs=sums.runs, unknown=sums.unknown, recovery=recovery)
+
+
+def recovery_cost(views: Views) -> RecoveryCost:
+    """What recovery's model calls cost in all."""
+    state = views.get(ADVICE_COSTS, ADVICE_SPENT) or AdviceCostState()
+    return RecoveryCost(spent=state.spent, calls=state.calls, unknown=state.unknown)
 
 
 def present_prices(views: Views) -> PriceBook:

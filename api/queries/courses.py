@@ -30,8 +30,8 @@ class CourseAnswer(msgspec.Struct, frozen=True):
 
 def list_courses(views: Views, *, after: str | None = None, limit: int | None = None) -> CoursePage:
     """A page of the last courses; the place of a course is its loop and its site, such as `fast/marketplace`."""
-    page, following = page_after(views.find(COURSES), after, limit)
-    return CoursePage(courses=page, next=following)
+    page, following = page_after(views, COURSES, after, limit)
+    return CoursePage(courses=tuple(page.values()), next=following)
 
 
 def show_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseAnswer:

@@ -19,5 +19,5 @@ class EnvironmentPage(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_environments(views: Views, *, after: str | None = None, limit: int | None = None) -> EnvironmentPage:
     """A page of the environments that were probed."""
-    page, following = page_after(views.find(ENVIRONMENTS), after, limit)
-    return EnvironmentPage(environments=page, next=following)
+    page, following = page_after(views, ENVIRONMENTS, after, limit)
+    return EnvironmentPage(environments=tuple(page.values()), next=following)

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import msgspec
 
-from projections.contamination import contaminated_runs
+from projections.contamination import contaminated_among
 from projections.engine.views import Views
-from projections.failures import FAILURES, FailureCluster, clusters
+from projections.failures import FAILURES, FailureCluster, FailureState, clusters
+from projections.runs import RUNS
+
+from .paging import MOST_READ, filter_page
+
+MOST_FAILED = 1000
+"""Failed runs in a page of clusters, unless a caller asks for another number."""
 
 
 class FailureList(msgspec.Struct, frozen=True):
-    """Clusters of failed runs, largest first."""
+    """Clusters of a page of failed runs, largest first; `next` is the run to continue after, null on the last page."""
 
     clusters: tuple[FailureCluster, ...]
+    next: str | None
 
 
-def list_failures(views: Views) -> FailureList:
-    """Every cluster of failed runs."""
-    return FailureList(clusters=clusters(views.find(FAILURES).values(), contaminated_runs(views)))
+def list_failures(views: Views, *, after: str | None = None, limit: int | None = None) -> FailureList:
+    """Clusters of at most `limit` failed runs whose names sort after `after`; without a limit, of all of them."""
+    if limit is not None:
+        page, following = filter_page(views, FAILURES, _failed, after=after, limit=limit, most_read=MOST_READ)
+        return FailureList(_clusters(views, page), following)
+    found: dict[str, FailureState] = {}
+    while True:
+        page, after = filter_page(views, FAILURES, _failed, after=after, limit=MOST_FAILED)
+        found |= page
+        if after is None:
+            return FailureList(_clusters(views, found), None)
+
+
+def _failed(page: dict[str, FailureState]) -> dict[str, FailureState]:
+    return {key: state for key, state in page.items() if state.is_failure}
+
+
+def _clusters(views: Views, failed: dict[str, FailureState]) -> tuple[FailureCluster, ...]:
+    return clusters(failed.values(), contaminated_among(views, views.pick(RUNS, failed.keys()).values()))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import asdict
 
 from eventlog.store import EventStore
-from projections.contamination import contaminated_runs, is_contaminated
+from projections.contamination import contaminated_among, is_contaminated
 from projections.engine.views import Views
 from projections.rewards import REWARDS, RewardState
-from projections.runs import RUNS, RunState
+from projections.runs import OUTSIDE, RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
 from .events import LoggedEvent, logged_event
 from .facts import find_state
-from .paging import page_after
+from .paging import MOST_READ, filter_page, page_after
 
 if TYPE_CHECKING:
     from eventlog.events import Spec
@@ -87,32 +88,49 @@ _NAMED = ("sweep", "evaluation", "template", "status")
 
 
 def find_runs(
-    views: Views, wanted: RunFilter, *, after: str | None, limit: int
+    views: Views, wanted: RunFilter, *, after: str | None, limit: int, most_read: int | None = None
 ) -> tuple[tuple[GradedRun, ...], str | None]:
-    """A page of runs with their grades, and the name to continue after."""
-    prefix = "" if wanted.prefix is None else f"{wanted.prefix}__"
-    rewards = views.find(REWARDS, prefix)
-    asked = [(name, value) for name in _NAMED if (value := getattr(wanted, name)) is not None]
-    chosen = {
-        key: run
-        for key, run in views.find(RUNS, prefix).items()
-        if all(getattr(run, name) == value for name, value in asked)
-        and (not wanted.is_failed or (key in rewards and not rewards[key].passed))
-    }
-    page, following = page_after(chosen, after, limit)
-    withdrawn, erased = withdrawals(views), erased_runs(views)
-    contaminated = contaminated_runs(views) if page else frozenset()
+    """A page of runs with their grades, and the name to continue after.
+
+    With `most_read`, a page ends after so many runs were looked at, even if few of them are wanted.
+    """
+    prefix = _prefix_of(views, wanted)
+    asked = {name: value for name in _NAMED if (value := getattr(wanted, name)) is not None}
+    if asked or wanted.is_failed:
+        keep = partial(_keep, views, asked, is_failed=wanted.is_failed)
+        page, following = filter_page(views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read)
+    else:
+        page, following = page_after(views, RUNS, after, limit, prefix)
+    rewards = views.pick(REWARDS, page.keys())
+    withdrawn, erased = (withdrawals(views), erased_runs(views)) if page else ({}, {})
+    contaminated = contaminated_among(views, page.values())
     return tuple(
-        GradedRun(
-            run=_mark_run(run, withdrawn, erased, contaminated=run.run in contaminated), reward=rewards.get(run.run)
-        )
-        for run in page
+        GradedRun(run=_mark_run(run, withdrawn, erased, contaminated=key in contaminated), reward=rewards.get(key))
+        for key, run in page.items()
     ), following
+
+
+def _prefix_of(views: Views, wanted: RunFilter) -> str:
+    """How the names of all wanted runs begin. Runs of a sweep or evaluation of ours begin with its name."""
+    if wanted.prefix is not None:
+        return f"{wanted.prefix}__"
+    for name in (wanted.evaluation, wanted.sweep):
+        if name is not None and not name.startswith(OUTSIDE) and views.page(RUNS, limit=1, prefix=f"{name}__"):
+            return f"{name}__"
+    return ""
+
+
+def _keep(views: Views, asked: dict[str, str], page: dict[str, RunState], *, is_failed: bool) -> dict[str, RunState]:
+    found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
+    if not is_failed:
+        return found
+    rewards = views.pick(REWARDS, found.keys())
+    return {key: run for key, run in found.items() if key in rewards and not rewards[key].passed}
 
 
 def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:
     """A page of runs with their rewards."""
-    page, following = find_runs(views, wanted, after=after, limit=limit)
+    page, following = find_runs(views, wanted, after=after, limit=limit, most_read=MOST_READ)
     return RunPage(runs=tuple(_run_row(found) for found in page), next=following)
 
 

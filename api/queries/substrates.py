@@ -54,8 +54,8 @@ class SubstrateAnswer(msgspec.Struct, frozen=True):
 
 def list_clusters(views: Views, after: str | None = None, limit: int | None = None) -> SubstratePage:
     """A page of the clusters; without a limit, all of them."""
-    page, following = page_after(views.find(SUBSTRATES), after, limit)
-    return SubstratePage(clusters=tuple(_cluster(state) for state in page), next=following)
+    page, following = page_after(views, SUBSTRATES, after, limit)
+    return SubstratePage(clusters=tuple(_cluster(state) for state in page.values()), next=following)
 
 
 def show_cluster(views: Views, cluster: str) -> SubstrateAnswer:

@@ -13,5 +13,8 @@ router = APIRouter(prefix="/costs", tags=["costs"])
 
 @router.get("", summary="Prices and sums", responses={200: answer_of(queries.CostAnswer)})
 def costs(views: Reading) -> Response:
-    """`{"book", "spent", "runs", "unknown"}` in micro-dollars; `unknown` counts runs whose cost is not known."""
+    """`{"book", "spent", "runs", "unknown", "recovery"}` in micro-dollars; `unknown` counts runs of unknown cost.
+
+    `recovery` is what recovery's model calls cost, which is in no run's cost.
+    """
     return reply(queries.show_costs(views))

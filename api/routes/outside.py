@@ -28,6 +28,7 @@ _WAYS = {
     "EnvironmentProbed": "`flywheel env probe`",
     "EnvironmentAdmitted": "`flywheel env probe`",
     "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
+    "SweepEnded": "`flywheel run` or `flywheel rollout sweep`",
     "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",
     "RewriteWon": "`flywheel run`",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, OpenGroup, allot_substrates, credit_choice
 from agents.rollouts.trials import TrialPiece, of_kinds, open_to
+from eventlog.disowned import read_in_force
 from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
 from eventlog.store import Append, EventStore
 from projections.contamination import contaminated_runs
@@ -54,7 +55,7 @@ def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateCho
     """Recorded choices of a sweep, by group."""
     found = {}
     for cluster in sorted({template.cluster for template in sweep.templates}):
-        for recorded in store.read(stream=stream_of(sweep.environment, cluster), types=["SubstrateChosen"]):
+        for recorded in read_in_force(store, stream=stream_of(sweep.environment, cluster), types=["SubstrateChosen"]):
             if isinstance(recorded.event, SubstrateChosen) and recorded.event.sweep == sweep.sweep:
                 found[recorded.event.group] = recorded.event
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agents.executors.executor import Executor
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from agents.rollouts.play import PLAN
+from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
 from eventlog.store import START, Position
 from projections.engine.views import Views
@@ -16,6 +17,7 @@ from projections.runs import RUNS
 from ..house import House
 from ..locks import is_controlled
 from ..queries.runs import ended_runs
+from ..queries.sweeps import open_sweeps, sweeps_on
 from .executors import plays
 
 
@@ -23,8 +25,7 @@ from .executors import plays
 class Backlog:
     """Sweeps of one site planned for one executor and model: open ones (`sweeps`) and ended ones (`over`).
 
-    Reads the log incrementally. `learn` is called once for each ended sweep that can teach something; it must be
-    idempotent.
+    Reads the log incrementally. `learn` is called once for each ended sweep; it must be idempotent.
     """
 
     house: House
@@ -51,20 +52,23 @@ class Backlog:
     def pending_tickets(self) -> tuple[JobTicket, ...]:
         """Jobs of pending specs, in the order in which they were planned."""
         views = self.house.views()
-        events = [
-            each.event for each in self.house.store.read(after=self.read, upto=views.upto, types=["SweepPlanned"])
-        ]
-        self.sweeps += [
-            event
-            for event in events
-            if isinstance(event, SweepPlanned) and event.environment == self.site and plays(self.executor, event)
-        ]
+        names = sweeps_on(views, self.site).open
+        known = (*self.sweeps, *self._planned(views))
+        self.sweeps = [event for event in known if event.sweep in names and plays(self.executor, event)]
         self.read = views.upto
         waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
         self.sweeps = [sweep for sweep, found in waiting if found]
         ended = [sweep for sweep, found in waiting if not found]
-        self.over += [sweep for sweep in ended if sweep.learns or not all(spec.is_plain for spec in sweep.specs)]
+        self.over += ended
         return tuple(ticket for _, found in waiting for ticket in found)
+
+    def _planned(self, views: Views) -> Sequence[SweepPlanned]:
+        """What was planned on the site since the last reading; at first, the plans of the open sweeps."""
+        if self.read == START:
+            return open_sweeps(self.house.store, views, self.site)
+        found = read_in_force(self.house.store, after=self.read, upto=views.upto, types=["SweepPlanned"])
+        events = [recorded.event for recorded in found]
+        return [event for event in events if isinstance(event, SweepPlanned) and event.environment == self.site]
 
 
 def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[JobTicket]:

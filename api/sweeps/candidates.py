@@ -12,7 +12,7 @@ from agents.learning.similarity import Embeddings
 from agents.rollouts.trials import TrialPiece, would_change
 from eventlog.events import PieceKind, Template
 from projections.candidacy import Candidacy, cold_ones
-from projections.contamination import is_contaminated
+from projections.contamination import contaminated_among
 from projections.engine.views import Views
 from projections.evidence import Paired
 from projections.memories import candidacies, piece_kind
@@ -44,22 +44,24 @@ def trial_pool(
     views: Views, read: Read, kinds: Collection[PieceKind] = EVERY_KIND, embeddings: Embeddings | None = None
 ) -> TrialPool:
     """Pieces of these kinds that are not cold, not poisoned and not erased. `embeddings` is used to match them."""
-    cold = cold_now(views)
-    states = [each for key, each in candidacies(views).items() if key not in cold and piece_kind(each) in kinds]
+    pieces = candidacies(views)
+    cold = cold_ones(pieces, datetime.now(UTC))
+    states = [each for key, each in pieces.items() if key not in cold and piece_kind(each) in kinds]
     promoted = (each for each in states if each.status == "promoted" and isinstance(each.rule, Paired))
-    candidates = (each for each in states if each.is_on_trial and not is_poisoned(views, each))
+    on_trial = [each for each in states if each.is_on_trial]
+    poisoned = poisoned_runs(views, on_trial)
+    candidates = (each for each in on_trial if each.proposed_by not in poisoned)
     return TrialPool(_trial_pieces(candidates, read, embeddings), _trial_pieces(promoted, read, embeddings))
 
 
-def cold_now(views: Views) -> frozenset[str]:
-    """Pieces idle for too long as of now. They stay out of memory until they are promoted again."""
-    return cold_ones(candidacies(views), datetime.now(UTC))
+def poisoned_runs(views: Views, states: Iterable[Candidacy]) -> frozenset[str]:
+    """The runs in which these pieces were found and that began from another state than their siblings."""
+    return contaminated_among(views, views.pick(RUNS, {state.proposed_by for state in states}).values())
 
 
 def is_poisoned(views: Views, state: Candidacy) -> bool:
     """True if the run that a piece was found in began from another state than its siblings. It is not tried."""
-    found_in = views.get(RUNS, state.proposed_by)
-    return found_in is not None and is_contaminated(views, found_in)
+    return state.proposed_by in poisoned_runs(views, (state,))
 
 
 def siblings_for_trials(trying: TrialPool, at_least: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
 from agents.plans import plan_from
 from eventlog.chain import microseconds
+from eventlog.disowned import read_in_force
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, SweepPlanned
 from eventlog.store import Append, EventStore
@@ -51,7 +52,7 @@ def returning_by(store: EventStore, sweep: SweepPlanned, returning: Mapping[str,
 
     The sweep must be planned after they were given up, and none of its runs may have proposed them.
     """
-    planned = next(store.read(stream=f"sweep/{sweep.sweep}", types=["SweepPlanned"]), None)
+    planned = next(read_in_force(store, stream=f"sweep/{sweep.sweep}", types=["SweepPlanned"]), None)
     since = 0 if planned is None else microseconds(planned.at)
     own = f"{sweep.sweep}__"
     return frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
@@ -17,8 +18,8 @@ from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
-from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepPlanned, Template, Trials
-from eventlog.store import Append, Committed, EventStore, Position, Rejected, Repeated
+from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
+from eventlog.store import Append, Committed, EventStore, Rejected, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
 from projections.costs import COSTS, PRICES
@@ -34,9 +35,10 @@ from ..house import House
 from ..locks import learning_alone
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
+from ..queries.sweeps import plans_of, sweeps_on, whole_sweep
 from ..reporter import Reporter
 from .allocate import allot, choice_appends, credit_choices
-from .candidates import TrialPool, cold_now, trial_pool
+from .candidates import TrialPool, trial_pool
 from .capture import capture_from
 from .executors import options_of, recorded_as, refuse_other
 from .jobs import jobs_of, play_jobs
@@ -66,33 +68,6 @@ def set_first_prices(house: House, actor: str) -> None:
         house.store.append([Append("prices", (DEFAULT_PRICES,), actor, expect=expected, key="prices:1")])
 
 
-def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of a site, in order. An extended sweep has several."""
-    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]))
-    return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
-
-
-def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of an actor on all sites, in order."""
-    found = (recorded.event for recorded in store.read(types=["SweepPlanned"]) if recorded.actor == actor)
-    return tuple(event for event in found if isinstance(event, SweepPlanned))
-
-
-def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:
-    """Learning sweeps that the controller planned on a site after a position, in order, with added siblings."""
-    found: dict[str, SweepPlanned] = {}
-    for recorded in store.read(after=Position(after), types=["SweepPlanned"]):
-        event = recorded.event
-        if not isinstance(event, SweepPlanned) or event.environment != site:
-            continue
-        if event.sweep in found:
-            first = found[event.sweep]
-            found[event.sweep] = first.model_copy(update={"specs": first.specs + event.specs})
-        elif event.learns and recorded.actor == CONTROLLER:
-            found[event.sweep] = event
-    return tuple(found.values())
-
-
 def site_templates(client: Environment) -> tuple[Template, ...]:
     """Templates of all tasks that a site grades. Raises UnknownTemplate."""
     if isinstance(client, MiniWob):
@@ -100,15 +75,17 @@ def site_templates(client: Environment) -> tuple[Template, ...]:
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 
-def next_sweep_name(store: EventStore, site: str) -> str:
+def next_sweep_name(store: EventStore, views: Views, site: str) -> str:
     """Name of a site's next sweep: the site and a number that no sweep of any site uses."""
-    planned = [recorded.event for recorded in store.read(types=["SweepPlanned"])]
-    sites = {event.sweep: event.environment for event in planned if isinstance(event, SweepPlanned)}
-    names = sites.keys()
-    number = list(sites.values()).count(site) + 1
-    while f"{site}-{number}" in names:
+    number = sweeps_on(views, site).planned + 1
+    while is_planned(store, f"{site}-{number}"):
         number += 1
     return f"{site}-{number}"
+
+
+def is_planned(store: EventStore, sweep: str) -> bool:
+    """True if there is a sweep of this name."""
+    return next(store.read(stream=f"sweep/{sweep}"), None) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +152,7 @@ def plan(
     """
     weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
-    artifact, blob = build_memory_artifact(views, weights, without=cold_now(views), kinds=kinds, embeddings=matching)
+    artifact, blob = build_memory_artifact(views, weights, now=datetime.now(UTC), kinds=kinds, embeddings=matching)
     refuse_unserved(executor, (artifact,))
     trying = TrialPool()
     if trials is not None:
@@ -259,14 +236,28 @@ def play_sweep(
 
 
 def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
-    """Credit the trials of an ended sweep and capture new pieces. Idempotent.
+    """Credit the trials of an ended sweep, capture new pieces, and record that this is done. Idempotent.
 
     Raises BlobMissing.
     """
     with learning_alone(house.engine, sweep.environment):
         credit(house, sweep)
-        if sweep.learns and not pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
+        if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
+            return
+        if sweep.learns:
             capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+        _end(house, sweep)
+
+
+def _end(house: House, sweep: SweepPlanned) -> None:
+    """Append that a sweep has ended, if no run of any of its plans is pending."""
+    views = house.views()
+    whole = whole_sweep(plans_of(house.store, views, sweep.sweep))
+    if whole is None or pending_specs(views, whole.specs, f"{sweep.sweep}__"):
+        return
+    runs = len(whole.specs)
+    event = SweepEnded(sweep=sweep.sweep, environment=sweep.environment, runs=runs)
+    house.store.append([Append(f"sweep/{sweep.sweep}", (event,), CONTROLLER, key=f"sweep-ended:{sweep.sweep}:{runs}")])
 
 
 def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:

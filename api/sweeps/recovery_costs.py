@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from agents.rewards import cost_of
 from eventlog.events import Usage
@@ -11,20 +11,23 @@ from projections.costs import COSTS, PRICES, PriceBook
 from projections.engine.views import Views
 
 
-def recovery_costs(views: Views, after: int = 0) -> Mapping[str, int | None]:
-    """Micro-dollars of recovery's calls after a position, by run, at the prices then in force; None: unknown."""
+def recovery_costs(views: Views, runs: Iterable[str], after: int = 0) -> Mapping[str, int | None]:
+    """Micro-dollars of recovery's calls about these runs after a position, by run, at the prices then in force.
+
+    None: unknown. Runs about which nothing was asked are left out.
+    """
     books = _books(views)
     found: dict[str, int | None] = {}
-    for run, advice in views.find(ADVICE).items():
+    for run, advice in views.pick(ADVICE, [*runs]).items():
         if advice.since > after:
             then = [book for since, book in books if since < advice.since]
             found[run] = _cost(advice, then[-1]) if then else None
     return found
 
 
-def known_sum(costs: Mapping[str, int | None], prefix: str = "") -> int:
-    """Sum of the known costs of runs with this prefix, in micro-dollars."""
-    return sum(cost or 0 for run, cost in costs.items() if run.startswith(prefix))
+def known_sum(costs: Mapping[str, int | None]) -> int:
+    """Sum of the known costs, in micro-dollars."""
+    return sum(cost or 0 for cost in costs.values())
 
 
 def _books(views: Views) -> Sequence[tuple[int, PriceBook]]:

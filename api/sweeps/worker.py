@@ -24,6 +24,7 @@ from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
+from eventlog.disowned import read_in_force
 from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from projections.engine.views import Views
@@ -151,7 +152,7 @@ class SiteRunner:
         return found
 
     def _read(self, name: str) -> Met:
-        events = (recorded.event for recorded in self.house.store.read(stream=f"sweep/{name}"))
+        events = (recorded.event for recorded in read_in_force(self.house.store, stream=f"sweep/{name}"))
         planned = tuple(event for event in events if isinstance(event, SweepPlanned))
         if not planned:
             raise Unknown(what="sweep", actual=name, way_out="Its job belongs to another log and stays parked.")

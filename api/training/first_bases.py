@@ -9,6 +9,7 @@ from typing import Any, Final
 from agents.models.local.network import refuse_missing
 from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import get_messages
+from eventlog.disowned import read_in_force
 from eventlog.errors import BaseDiffers
 from eventlog.events import ModelCalled, Query, SftQuery, SweepPlanned
 from eventlog.store import EventStore, Position
@@ -88,7 +89,7 @@ def _demonstrations_of(store: EventStore, query: Query) -> SweepPlanned | None:
     """Sweep of the demonstrations that a query selects from, if a warm-up of the controller planned it."""
     if not isinstance(query, SftQuery) or query.tokens is None or query.sweep is None:
         return None
-    for recorded in store.read(stream=f"sweep/{query.sweep}"):
+    for recorded in read_in_force(store, stream=f"sweep/{query.sweep}"):
         if isinstance(recorded.event, SweepPlanned) and recorded.actor == WARM_UP:
             return recorded.event
     return None

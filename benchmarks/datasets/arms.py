@@ -22,9 +22,10 @@ from eventlog.events import GrpoQuery, ModelCalled, RunFinished
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.benchmarks import BENCHMARKS
+from projections.engine.paging import page_states
 from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, catch_up_views
-from projections.groups import GROUPS, GroupState
+from projections.groups import GROUPS, GroupState, page_groups
 from projections.taint import TAINT
 
 QUERY = GrpoQuery(reward="shaped")
@@ -70,7 +71,7 @@ def ours(url: str, project: str, upto: Position, file: str) -> Timed:
 def plain_loop(url: str, project: str, upto: Position, groups: int, file: str) -> Timed:
     """Loop over the first groups, reading runs and blobs one by one into Python lists, and write one file."""
     store, blobs, views = views_on(url, project, upto)
-    names = next(views.pages(GROUPS, groups))
+    names = next(page_groups(page_states(views, GROUPS), groups))
     before = time.perf_counter(), time.process_time()
     rows = [row for group in names.values() for row in _rows_of(store, blobs, group, upto)]
     content = hashlib.sha256()

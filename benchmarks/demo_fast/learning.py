@@ -11,8 +11,9 @@ from agents.rollouts.trials import would_change
 from api.course import Course
 from api.house import House
 from api.queries.benchmarks import benchmark_seeds
+from api.queries.sweeps import sweeps_of, sweeps_on
 from api.reporter import Reporter
-from api.sweeps.plan import plan, play_sweep, site_templates, sweeps_of
+from api.sweeps.plan import plan, play_sweep, site_templates
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, piece_kind
@@ -80,7 +81,7 @@ class Learner:
         """Play a sweep; recovery and capture propose candidates only in sweeps without trials."""
         views = self.house.views()
         held = benchmark_seeds(views, self.site)
-        drawn = fresh_seeds(sweeps_of(self.house.store, self.site), self.course, seeds, held)
+        drawn = fresh_seeds(sweeps_on(views, self.site), self.course, seeds, held)
         sweep = plan(
             self.house,
             views,

@@ -54,7 +54,7 @@ class Learner:
             house,
             house.views(),
             site,
-            replace(drawn, sweep=next_sweep_name(house.store, site)),
+            replace(drawn, sweep=next_sweep_name(house.store, house.views(), site)),
             rng_seed=self.course.rng_seed,
             trials=trials,
             learns=trials is None,

@@ -58,8 +58,8 @@ NAMES: dict[str, str] = {
     ),
     "runs": (
         "Applied ArmName ArmRun Bias PieceConflict InstanceReset MissingCause ModelCalled RunFinished "
-        "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepPlanned Trials "
-        "Usage"
+        "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepEnded "
+        "SweepPlanned Trials Usage"
     ),
     "training": (
         "Aggregation Algorithm Amount AnyStageConfig CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "

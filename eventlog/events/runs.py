@@ -113,6 +113,15 @@ class SweepPlanned(Event):
     trials: Annotated[Trials | None, Field(exclude_if=lambda trials: trials is None)] = None
 
 
+class SweepEnded(Event):
+    """All `runs` planned for a sweep have ended, and what they teach is recorded. A further plan opens it again."""
+
+    type: Literal["SweepEnded"] = "SweepEnded"
+    sweep: Name
+    environment: Name
+    runs: Count
+
+
 class RunStarted(Event):
     """A run of a spec started, with this artifact. `plan` is the executed plan, `applied` the pieces that changed it.
 

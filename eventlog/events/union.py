@@ -24,6 +24,7 @@ AnyEvent = (
     environments.EnvironmentProbed
     | environments.EnvironmentAdmitted
     | runs.SweepPlanned
+    | runs.SweepEnded
     | runs.RunStarted
     | runs.InstanceReset
     | runs.StepTaken

@@ -123,33 +123,49 @@ def select_sft(
     groups: Mapping[str, GroupState],
     left_out: Mapping[str, str] = NOTHING,
 ) -> Selection:
-    """Select the runs of a query. Runs of another environment, sweep or group are not counted as refused.
+    """Select the runs of a query. Runs of another environment, sweep or group are not counted as refused."""
+    reasons = judge_sft(query, runs, rewards, benchmark_instances, oracles, groups, left_out)
+    taken = [run for run, reason in reasons.items() if reason is None]
+    counts = sorted(Counter(reason for reason in reasons.values() if reason is not None).items())
+    return Selection(
+        runs=tuple(sorted(taken, key=str.encode)),
+        groups=len({runs[run].group for run in taken}),
+        refused=tuple(Refused(reason=reason, runs=amount) for reason, amount in counts),
+    )
 
-    `left_out` maps runs excluded from learning to the reason.
+
+def judge_sft(
+    query: SftQuery,
+    runs: Mapping[str, RunState],
+    rewards: Mapping[str, RewardState],
+    benchmark_instances: Set[Instance],
+    oracles: Mapping[str, Set[str]],
+    groups: Mapping[str, GroupState],
+    left_out: Mapping[str, str] = NOTHING,
+) -> dict[str, str | None]:
+    """Why each run that a query asks for is refused, or None if it is selected.
+
+    Groups are judged independently of one another, so `runs` may be those of some whole groups. `left_out` maps runs
+    excluded from learning to the reason.
 
     A run belongs to a benchmark if an evaluation played it, or if its instance is one of a benchmark's; for a template
     without a known oracle task, environment and seed decide.
     """
-    looked_at = [run for run in runs.values() if is_asked_for(query, run.environment, run.sweep, run.group)]
-    reasons: dict[str, str] = {}
-    for run in looked_at:
+    reasons: dict[str, str | None] = {}
+    for run in runs.values():
+        if not is_asked_for(query, run.environment, run.sweep, run.group):
+            continue
         if _is_benchmark(run, benchmark_instances, oracles.get(run.template)):
             reasons[run.run] = "benchmark"
         elif run.run in left_out:
             reasons[run.run] = left_out[run.run]
-        elif reason := _unfit(query, run, rewards.get(run.run), groups.get(run.group)):
-            reasons[run.run] = reason
-    taken = [run for run in looked_at if run.run not in reasons]
+        else:
+            reasons[run.run] = _unfit(query, run, rewards.get(run.run), groups.get(run.group))
     if query.best_of_group:
+        taken = [runs[run] for run, reason in reasons.items() if reason is None]
         best = _best_of_groups(taken, rewards)
         reasons |= {run.run: "not_best_of_group" for run in taken if run.run not in best}
-        taken = [run for run in taken if run.run in best]
-    counts = sorted(Counter(reasons.values()).items())
-    return Selection(
-        runs=tuple(sorted((run.run for run in taken), key=str.encode)),
-        groups=len({run.group for run in taken}),
-        refused=tuple(Refused(reason=reason, runs=amount) for reason, amount in counts),
-    )
+    return reasons
 
 
 def _is_benchmark(run: RunState, instances: Set[Instance], tasks: Set[str] | None) -> bool:

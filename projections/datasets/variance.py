@@ -12,7 +12,7 @@ from math import isqrt
 from eventlog.events import RewardName
 
 from ..engine.views import Views
-from ..groups import GROUPS, GroupState, Sibling
+from ..groups import GroupState, Sibling, find_groups
 
 _MEANINGFUL_STD = 50_000
 """Minimum standard deviation of a usable group's rewards: 0.05, in millionths."""
@@ -61,7 +61,7 @@ def classify_group(state: GroupState, reward: RewardName) -> GroupClass:
 
 def classes(views: Views, sweep: str) -> dict[str, GroupClass]:
     """The class of each group of a sweep, by name, without groups of evaluations."""
-    groups = views.find(GROUPS, f"{sweep}__")
+    groups = find_groups(views, f"{sweep}__")
     return {name: classify_group(state, "shaped") for name, state in groups.items() if state.evaluation is None}
 
 

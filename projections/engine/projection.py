@@ -21,6 +21,7 @@ from eventlog.store import Position, Recorded
 
 from .decoders import convert, decoder_of
 from .rows import EventRow, at_path, row_of
+from .stored_states import restore_state, stored_class
 
 __all__ = ["Change", "EventRow", "Fold", "FoldState", "at_path", "replay", "row_of"]
 
@@ -92,14 +93,20 @@ class Fold(Generic[S]):
         return found
 
     def parse(self, state: str) -> S:
-        """A state from its JSON text."""
-        found: S = decoder_of(type(self.initial)).decode(state)
-        return found
+        """A state from the JSON text that a table keeps."""
+        kind: type[S] = type(self.initial)
+        stored: object = stored_class(kind)
+        found: S = decoder_of(stored).decode(state)
+        return restore_state(kind, found)
 
     def parse_changes(self, lines: str) -> list[Change[S]]:
-        """Changes from lines of JSON, `[key, since, state]` each."""
-        found: list[Change[S]] = decoder_of(Change[type(self.initial)]).decode_lines(lines)  # type: ignore[misc]
-        return found
+        """Changes from lines of JSON, `[key, since, state]` each, the states as a table keeps them."""
+        kind = type(self.initial)
+        found: list[Change[S]] = decoder_of(Change[stored_class(kind)]).decode_lines(lines)  # type: ignore[misc]
+        return [
+            Change(each.key, each.since, None if each.state is None else restore_state(kind, each.state))
+            for each in found
+        ]
 
 
 AnyFold = Fold[Any]

@@ -201,7 +201,7 @@ _MARKERS = """SELECT position, type, payload->'runs' AS named FROM events
     UNION ALL SELECT position, type, payload->'positions' FROM events
         WHERE type = 'EventsDisowned' AND position > %s AND position <= %s
     ORDER BY position"""
-"""One part for each type, because each has an index of its own."""
+"""One part for each type, because each is a range of the index of types."""
 
 
 def _marker(position: int, kind: str, named: list[Any]) -> EventRow:

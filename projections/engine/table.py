@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from .projection import AnyFold, Change
 from .rows import EventRow
+from .stored_states import encode_state
 
 _FEW = 100
 """Maximum number of rows written by one statement; more are written by COPY."""
@@ -105,7 +106,7 @@ def rows_to_keep(
     build: int, fold: AnyFold, memory: StateCache, changes: Iterable[Change[Any]]
 ) -> tuple[list[WrittenRow], list[str]]:
     """The rows to write for changes, and the keys whose rows they replace (folds keyed by stream). Updates `memory`."""
-    encode = msgspec.json.encode
+    encode = encode_state
     if fold.stream_of is None:
         return [
             WrittenRow(build, c.key, c.since, c.since, None if c.state is None else encode(c.state)) for c in changes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -14,23 +14,32 @@ from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
 from .builds import LIVE, Bookmark, bookmarks
+from .key_ranges import keys_before, keys_within
+from .paging import PAGE
 from .projection import Change, Fold, newest_states, replay
 from .projector import Projector
 from .withdrawal import states_of_streams
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_MOST_KEYS = 10_000
-
 _EVERY = f"SELECT key, since, state::text FROM fold_rows WHERE build = {LIVE} AND since <= %s"  # noqa: S608 a constant
-_NEWEST = f"""SELECT n.key, n.since, r.state FROM
-    (SELECT key, max(since) AS since FROM fold_rows WHERE build = {LIVE} AND since <= %s {{where}} GROUP BY key) n
-    CROSS JOIN LATERAL (SELECT state FROM fold_rows r
-        WHERE r.build = {LIVE} AND r.key = n.key AND r.since = n.since LIMIT 1) r"""  # noqa: S608 a constant
-_KEYS = f"""SELECT key FROM (SELECT DISTINCT key FROM fold_rows WHERE build = {LIVE} AND since <= %s) found
-    WHERE key COLLATE "C" > %s ORDER BY key COLLATE "C" LIMIT {{most}}"""  # noqa: S608 a constant
+_PAGE = f"""WITH RECURSIVE keys (key) AS (
+        (SELECT key FROM fold_rows WHERE build = {LIVE} {{where}} ORDER BY key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT r.key FROM fold_rows r WHERE r.build = {LIVE} AND r.key > k.key {{below}} ORDER BY r.key LIMIT 1)
+        FROM keys k WHERE k.key IS NOT NULL)
+    SELECT k.key, r.since, r.state::text AS state
+    FROM (SELECT key FROM keys WHERE key IS NOT NULL LIMIT %s) k
+    LEFT JOIN LATERAL (SELECT since, state FROM fold_rows f WHERE f.build = {LIVE} AND f.key = k.key AND f.since <= %s
+        ORDER BY f.since DESC LIMIT 1) r ON true"""  # noqa: S608 a constant
+"""Goes from key to key in the primary key, past every earlier state of each."""
+_PICK = f"""SELECT w.key, r.since, r.state FROM unnest(%s::text[]) AS w (key) CROSS JOIN LATERAL (
+    SELECT f.since, f.state FROM fold_rows f WHERE f.build = {LIVE} AND f.key = w.key AND f.since <= %s
+    ORDER BY f.since DESC LIMIT 1) r"""  # noqa: S608 a constant
 _OF_STREAMS = f"""SELECT key, since, CASE WHEN since <= %s THEN state END AS state
     FROM fold_rows WHERE build = {LIVE} AND began <= %s {{where}}"""  # noqa: S608 a constant
+_OF_PREFIXES = f"""SELECT r.* FROM unnest(%s::text[], %s::text[]) AS p (low, high) CROSS JOIN LATERAL
+    ({_OF_STREAMS.format(where="AND key >= p.low AND key < p.high OFFSET 0")}) r"""  # noqa: S608 a constant
 _LINES = """SELECT string_agg(line, E'\n') FROM (
     SELECT concat('[', to_json(key), ',', since, ',', coalesce(state, 'null'), ']') AS line,
         (row_number() OVER ()) / 5000 AS part FROM ({found}) found) lines GROUP BY part"""
@@ -53,19 +62,21 @@ class Views(Protocol):
         """All states whose key starts with a prefix, in order of key bytes."""
         ...
 
+    def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
+        """All states whose key starts with one of these prefixes, in order of key bytes."""
+        ...
+
+    def page(self, fold: Fold[S], after: str | None = None, limit: int = PAGE, prefix: str = "") -> dict[str, S]:
+        """The first `limit` states that `find` gives whose key sorts after `after`; fewer only if no more follow."""
+        ...
+
+    def pick(self, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+        """The states of those of these keys that have one, in order of key bytes."""
+        ...
+
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """Every change of a key, oldest first; only the latest in a fold keyed by stream."""
         ...
-
-
-def page_states(views: Views, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
-    """All states in order of key bytes, in pages of at most `size`. PostgresViews holds only one page in memory."""
-    if isinstance(views, PostgresViews):
-        yield from views.pages(fold, size)
-        return
-    waiting = iter(views.find(fold).items())
-    while page := dict(islice(waiting, size)):
-        yield page
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,20 @@ class ReplayedViews:
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
         return {key: state for key, state in newest_states(self.changes(fold)).items() if key.startswith(prefix)}
+
+    def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
+        """See Views.find_each."""
+        return {key: state for key, state in self.find(fold).items() if key.startswith(tuple(prefixes))}
+
+    def page(self, fold: Fold[S], after: str | None = None, limit: int = PAGE, prefix: str = "") -> dict[str, S]:
+        """See Views.page."""
+        start = None if after is None else after.encode()
+        found = self.find(fold, prefix).items()
+        return dict(islice(((key, state) for key, state in found if start is None or key.encode() > start), limit))
+
+    def pick(self, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+        """See Views.pick."""
+        return {key: state for key, state in self.find(fold).items() if key in keys}
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
@@ -120,13 +145,52 @@ class PostgresViews:
 
     def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
         """See Views.find."""
-        where, values = (" AND starts_with(key, %s)", (prefix,)) if prefix else ("", ())
-        if fold.stream_of is not None:
-            return newest_states(self._of_streams(fold, where, values))
-        named = (fold.name, fold.version)
-        asked = (*named, self.upto, *values, *named)
-        with self._connection_for(fold) as connection:
-            return newest_states(_many(connection, fold, _NEWEST.format(where=where), asked))
+        if fold.stream_of is None:
+            return self._next_page(fold, None, None, prefix)[1]
+        return newest_states(self._of_streams(fold, *keys_within(prefix)))
+
+    def find_each(self, fold: Fold[S], prefixes: Collection[str]) -> dict[str, S]:
+        """See Views.find_each."""
+        wanted = sorted(set(prefixes), key=str.encode)
+        found: dict[str, S] = {}
+        if fold.stream_of is None or not all(keys_before(prefix, "key")[1] for prefix in wanted):
+            for prefix in wanted:
+                found |= self.find(fold, prefix)
+            return found
+        for start in range(0, len(wanted), PAGE):
+            lows = wanted[start : start + PAGE]
+            highs = [after for prefix in lows for after in keys_before(prefix, "key")[1]]
+            asked = (lows, highs, self.upto, fold.name, fold.version, self.upto)
+            with self._connection_for(fold) as connection:
+                kept = _many(connection, fold, _OF_PREFIXES, asked)
+                found |= newest_states(self._as_of(connection, fold, kept))
+        return found
+
+    def page(self, fold: Fold[S], after: str | None = None, limit: int = PAGE, prefix: str = "") -> dict[str, S]:
+        """See Views.page. Reads no row beyond the page, and of a page in the past those whose key began later."""
+        found: dict[str, S] = {}
+        while (missing := limit - len(found)) > 0:
+            keys, states = self._next_page(fold, after, max(missing, 1), prefix)
+            found |= states
+            if len(keys) < missing:
+                break
+            after = keys[-1]
+        return found
+
+    def pick(self, fold: Fold[S], keys: Collection[str]) -> dict[str, S]:
+        """See Views.pick."""
+        wanted = sorted(set(keys), key=str.encode)
+        found: dict[str, S] = {}
+        for start in range(0, len(wanted), PAGE):
+            some = wanted[start : start + PAGE]
+            with self._connection_for(fold) as connection:
+                if fold.stream_of is not None:
+                    kept = self._kept(connection, fold, " AND key = ANY(%s)", (some,))
+                    found |= newest_states(self._as_of(connection, fold, kept))
+                else:
+                    asked = (some, fold.name, fold.version, self.upto)
+                    found |= newest_states(_many(connection, fold, _PICK, asked))
+        return found
 
     def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
         """See Views.history."""
@@ -134,31 +198,28 @@ class PostgresViews:
             return tuple(self._of_streams(fold, " AND key = %s", (key,)))
         return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
 
-    def pages(self, fold: Fold[S], size: int) -> Iterator[dict[str, S]]:
-        """See page_states. Reads keys in batches of 10,000. Raises ValueError for a fold keyed by stream."""
-        if fold.stream_of is not None:
-            raise ValueError(f"{fold.name} is keyed by stream; expected a fold that is not")
-        named, last = (fold.name, fold.version), ""
-        statement = _NEWEST.format(where=" AND key = ANY(%s)")
-        while True:
-            with self._connection_for(fold) as connection:
-                asked = (*named, self.upto, last)
-                keys = list(connection.exec_driver_sql(_KEYS.format(most=_MOST_KEYS), asked).scalars())
-            for start in range(0, len(keys), size):
-                own = keys[start : start + size]
-                with self._connection_for(fold) as connection:
-                    found = newest_states(_many(connection, fold, statement, (*named, self.upto, own, *named)))
-                if found:
-                    yield found
-            if len(keys) < _MOST_KEYS:
-                return
-            last = keys[-1]
-
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
         """The result of `replay` for the same prefix, read from the table."""
         if fold.stream_of is not None:
             return tuple(self._of_streams(fold, "", ()))
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
+
+    def _next_page(
+        self, fold: Fold[S], after: str | None, limit: int | None, prefix: str
+    ) -> tuple[Sequence[str], dict[str, S]]:
+        """The next `limit` keys of the table (None: all), and the states that these have at the position."""
+        where, values = keys_within(prefix, after)
+        with self._connection_for(fold) as connection:
+            if fold.stream_of is not None:
+                kept = self._kept(connection, fold, f"{where} ORDER BY key LIMIT %s", (*values, limit))
+                keys = sorted((change.key for change in kept), key=str.encode)
+                return keys, newest_states(self._as_of(connection, fold, kept))
+            below, bounds = keys_before(prefix, "r.key")
+            named = (fold.name, fold.version)
+            asked = (*named, *values, *named, *bounds, limit, *named, self.upto)
+            rows = connection.exec_driver_sql(_PAGE.format(where=where, below=below), asked).all()
+        found = {row.key: fold.parse(row.state) for row in rows if row.state is not None}
+        return [row.key for row in rows], found
 
     def _connection_for(self, fold: Fold[Any]) -> Connection:
         self.refuse_parked(fold)
@@ -172,13 +233,21 @@ class PostgresViews:
             yield Change(key, since, None if state is None else fold.parse(state))
 
     def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
-        asked = (self.upto, fold.name, fold.version, self.upto, *values)
         with self._connection_for(fold) as connection:
-            found = _many(connection, fold, _OF_STREAMS.format(where=where), asked)
-            yield from (change for change in found if change.since <= self.upto)
-            later = [change.key for change in found if change.since > self.upto]
-            if later:
-                yield from states_of_streams(connection, self.store, fold, later, self.upto)
+            yield from self._as_of(connection, fold, self._kept(connection, fold, where, values))
+
+    def _kept(self, connection: Connection, fold: Fold[S], where: str, values: Sequence[Any]) -> list[Change[S]]:
+        """The rows of a fold keyed by stream whose keys had begun, each with its latest change, even a later one."""
+        asked = (self.upto, fold.name, fold.version, self.upto, *values)
+        return _many(connection, fold, _OF_STREAMS.format(where=where), asked)
+
+    def _as_of(self, connection: Connection, fold: Fold[S], kept: Sequence[Change[S]]) -> Iterator[Change[S]]:
+        """The newest change of each of these keys up to the position; those that changed later are folded again."""
+        yield from (change for change in kept if change.since <= self.upto)
+        later = {change.key for change in kept if change.since > self.upto}
+        if later:
+            again = states_of_streams(connection, self.store, fold, sorted(later), self.upto)
+            yield from (change for change in again if change.key in later)
 
     def refuse_parked(self, fold: Fold[Any]) -> None:
         """Raise ProjectionParked if the fold is parked before this position."""

@@ -13,6 +13,7 @@ from projections import ALL
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.costs import COSTS, SPENT
 from projections.engine.compare import compare
+from projections.engine.paging import page_states
 from projections.engine.projection import AnyFold, Change, apply, digest_changes, latest, replay, row_of
 from projections.engine.views import PostgresViews, ReplayedViews
 from projections.groups import GROUPS
@@ -80,6 +81,43 @@ def test_a_find_by_prefix_gives_the_keys_that_begin_so_and_takes_no_letter_for_a
             there, here = ReplayedViews(reading.store, Position(upto)), tables(reading, upto)
             assert here.find(fold, prefix) == there.find(fold, prefix)
             assert all(key.startswith(prefix) for key in here.find(fold, prefix))
+
+
+@FOLDS
+def test_pages_hold_what_a_find_gives_each_state_once_and_in_order(reading: House, fold: AnyFold) -> None:
+    for upto in SOME[::5]:
+        views, whole = tables(reading, upto), ReplayedViews(reading.store, Position(upto)).find(fold)
+        for prefix in {"", *(key[: len(key) // 2] for key in list(whole)[:2]), "no such key", "\U0010ffff"}:
+            expected = [pair for pair in whole.items() if pair[0].startswith(prefix)]
+            for limit in (7, 1000):
+                found = list(page_states(views, fold, limit, prefix))
+                assert [pair for page in found for pair in page.items()] == expected
+                assert all(len(page) == limit for page in found[:-1])
+
+
+@FOLDS
+def test_a_page_begins_after_any_key_whether_there_is_such_a_key_or_not(reading: House, fold: AnyFold) -> None:
+    for upto in (END // 2, END):
+        views, whole = tables(reading, upto), tables(reading, upto).find(fold)
+        for after in ("", "m", *list(whole)[:2], *(f"{key}!" for key in list(whole)[:1])):
+            found = views.page(fold, after, 2)
+            assert found == ReplayedViews(reading.store, Position(upto)).page(fold, after, 2)
+            assert list(found) == [key for key in whole if key.encode() > after.encode()][:2]
+        assert views.page(fold, None, 0) == {}
+
+
+@FOLDS
+def test_states_are_picked_by_keys_and_found_by_several_prefixes(reading: House, fold: AnyFold) -> None:
+    for upto in SOME[::4]:
+        views, replayed = tables(reading, upto), ReplayedViews(reading.store, Position(upto))
+        keys = [*list(replayed.find(fold))[:3], "no such key"]
+        begins = [*(key[: len(key) // 2] for key in keys), *keys[:1], "\U0010ffff"]
+        for asked, found, expected in (
+            (keys, views.pick(fold, keys), replayed.pick(fold, keys)),
+            (begins, views.find_each(fold, begins), replayed.find_each(fold, begins)),
+        ):
+            assert (found, list(found)) == (expected, sorted(expected, key=str.encode)), asked
+        assert views.pick(fold, []) == views.find_each(fold, []) == {}
 
 
 @FOLDS

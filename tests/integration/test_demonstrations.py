@@ -31,7 +31,7 @@ from eventlog.errors import BlobMissing
 from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
 from eventlog.references import blob_addresses
 from eventlog.weights_folder import Base, read_base
-from projections.groups import GROUPS
+from projections.groups import find_groups
 from projections.runs import RUNS
 from tests.conftest import Database
 from tests.golden.make import Quiet
@@ -161,7 +161,7 @@ def test_the_command_builds_them_with_a_base_and_refuses_one_without_the_other(
     for wrong in (asked, [*asked[:-1], "policy", "--base", str(base.path)]):
         assert run_command(wrong) != 0
         assert "both or neither" in capsys.readouterr().err
-    group = next(iter(empty_house.views().find(GROUPS)))
+    group = next(iter(find_groups(empty_house.views())))
     asked = ["dataset", "slice", "sft", "--json", "--group", group, "--runs", "demonstration", "--min-score", "0"]
     assert run_command([*asked, "--base", str(base.path)]) == 0
     assert json.loads(capsys.readouterr().out)["query"]["tokens"] == tokens

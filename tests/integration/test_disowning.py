@@ -11,15 +11,28 @@ from api.controllers.budgets import budget_of, close_course, open_course
 from api.controllers.fast import Controller
 from api.course import Course
 from api.errors import ForgedEvents
+from api.evaluations.benchmarks import instances_seen
 from api.history.disown import STREAM, disown, refuse_forged
 from api.house import House
 from api.queries.costs import present_prices
 from api.queries.courses import present_course
+from api.queries.sweeps import open_sweeps, planned_by, plans_of, sweeps_of
+from api.sweeps.backlog import Backlog
 from api.sweeps.plan import first_facts
 from api.training.first_bases import words_of
 from eventlog.blobs import Blob
-from eventlog.events import EVENT_TYPES, CourseClosed, CourseOpened, EventsDisowned, ModelCalled
+from eventlog.events import (
+    EVENT_TYPES,
+    CourseClosed,
+    CourseOpened,
+    EvaluationOpened,
+    EventsDisowned,
+    ModelCalled,
+    SweepPlanned,
+)
 from eventlog.store import Append, Position
+from gate.errors import NotOpened
+from gate.promote import find_opening
 from projections import ALL
 from projections.champions import CHAMPIONS
 from projections.engine.compare import compare
@@ -171,3 +184,24 @@ def test_no_benchmark_is_renewed_over_forged_events(flywheel: Flywheel, house: H
     head = house.store.head()
     code, _, err = flywheel("benchmark", "refresh", "marketplace-1")
     assert (code, "flywheel log disown" in err, house.store.head()) == (1, True, head)
+
+
+def test_a_plan_and_an_opening_that_were_disowned_count_nowhere_any_more(empty_house: House) -> None:
+    store, plan, opening = empty_house.store, sample("SweepPlanned"), sample("EvaluationOpened")
+    assert isinstance(plan, SweepPlanned)
+    assert isinstance(opening, EvaluationOpened)
+    store.append([Append(f"sweep/{plan.sweep}", (plan, plan), "api:theirs")])
+    store.append([Append("prices", (opening,), "api:theirs")])
+    misled = empty_house.views()
+    backlog = Backlog(empty_house, plan.environment)
+    assert backlog.pending_tickets()
+    assert open_sweeps(store, misled, plan.environment) == (plan, plan)
+    disown(store, misled, [1, 2, 3], "forged", "cli")
+    views = empty_house.views()
+    assert plans_of(store, views, plan.sweep) == ()
+    assert sweeps_of(store, plan.environment) == planned_by(store, "api:theirs") == ()
+    assert instances_seen(empty_house, views) == frozenset()
+    assert backlog.pending_tickets() == Backlog(empty_house, plan.environment).pending_tickets() == ()
+    with pytest.raises(NotOpened):
+        find_opening(store, opening.evaluation)
+    assert open_sweeps(store, misled, plan.environment) == (plan, plan)

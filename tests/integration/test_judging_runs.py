@@ -33,7 +33,7 @@ from api.sweeps.jobs import play_jobs
 from api.sweeps.models import judge_from
 from eventlog.events import AnyEvent, JudgeOpined
 from eventlog.store import Append
-from projections.judges import JUDGES, Calibration, calibrations, judge_name
+from projections.judges import JUDGES, Calibration, calibrate_judges, judge_name
 from projections.rewards import REWARDS
 from tests.conftest import Database
 from tests.golden.make import Quiet
@@ -88,7 +88,7 @@ def asking(server: ModelServer, model: str = "good") -> Iterator[Model]:
 
 
 def judged(house: House) -> dict[str, Calibration]:
-    return {row.judge: row for row in calibrations(house.views().find(JUDGES).values())}
+    return {row.judge: row for row in calibrate_judges(house.views())}
 
 
 @pytest.mark.parametrize("seeds", [20, pytest.param(52, marks=pytest.mark.endure)])
@@ -119,7 +119,6 @@ def test_a_judge_is_compared_with_the_oracle_and_a_flipped_one_is_wrong_where_it
     assert MICRO - 1 <= good.accuracy + flip.accuracy <= MICRO
     assert flip.false_passes == flip.oracle_failed - good.false_passes
     assert flip.false_fails == flip.oracle_passed - good.false_fails
-    assert all(spoken[run].proxy_score(judge_name("openai:good", "judge-1")) is None for run in runs)
 
 
 def told(house: House, run: str, *events: AnyEvent) -> None:
@@ -166,7 +165,8 @@ def test_every_run_gets_an_answer_and_only_those_that_can_be_judged_are_shown(en
     assert len(model.requests) == 2
     assert all("environment_down" in row.reason for row in found if row.outcome == "missing")
     judge = judge_name("scripted", "judge-1")
-    assert ended.views().find(JUDGES)["s__done"].proxy_score(judge) == 800_000
+    (said,) = ended.views().find(JUDGES)["s__done"].opinions
+    assert (said.judge, said.score) == (judge, 800_000)
     assert sorted(ended_runs(ended.views(), "s")) == sorted(
         set(named) - {"s__gone", "s__going", "s__torn"} | {"s__torn"}
     )

@@ -18,8 +18,8 @@ from api.house import House
 from api.routes.datasets import NDJSON
 from eventlog.events import GrpoQuery, RunsWithdrawn
 from eventlog.store import Append
-from projections.engine.views import page_states
-from projections.groups import GROUPS
+from projections.engine.paging import page_states
+from projections.groups import GROUPS, find_groups, page_groups
 from tests.conftest import Database
 from tests.unit.test_policy_samples import MICRO, PolicyLog, play, siblings
 
@@ -76,13 +76,14 @@ def test_a_log_in_postgres_gives_the_rows_of_the_same_log_in_memory(house: House
     assert len(ours) == 5
 
 
-def test_states_come_by_the_page_in_order_of_their_bytes(house: House) -> None:
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_whole_groups_come_by_the_page_however_their_siblings_are_read(house: House, size: int) -> None:
     views = house.views()
-    pages = list(page_states(views, GROUPS, 2))
+    pages = list(page_groups(page_states(views, GROUPS, size), 2))
     assert [list(page) for page in pages] == [["g0", "g1"], ["g2"]]
-    assert {key: state for page in pages for key, state in page.items()} == views.find(GROUPS)
+    assert {key: state for page in pages for key, state in page.items()} == find_groups(views)
     house.store.append([Append("withdrawals", (RunsWithdrawn(runs=("g2-r0", "g2-r1"), reason="test"),), "test")])
-    assert [list(page) for page in page_states(house.views(), GROUPS, 2)] == [["g0", "g1"]]
+    assert [list(page) for page in page_groups(page_states(house.views(), GROUPS, size), 2)] == [["g0", "g1"]]
 
 
 def test_a_slice_is_registered_and_pulled_as_one_shard(

@@ -29,7 +29,7 @@ from eventlog.store import Append
 from projections.contamination import contaminated_runs
 from projections.costs import COSTS, SPENT
 from projections.failures import FAILURES, clusters
-from projections.groups import GROUPS
+from projections.groups import find_groups
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
@@ -91,7 +91,7 @@ def test_a_grade_by_another_verifier_stands_beside_the_first_and_is_in_force(swe
         assert (now.version, now.score) == ("halved-1", second.score)
         assert [(each.version, each.score) for each in now.others] == [("oracle-1", first.score)]
     assert views.get(COSTS, SPENT) == spent
-    siblings = [sibling for group in views.find(GROUPS).values() for sibling in group.siblings]
+    siblings = [sibling for group in find_groups(views).values() for sibling in group.siblings]
     assert {each.run: each.score for each in siblings} == {run: before[run].score // 2 for run in runs}
 
 

@@ -12,7 +12,7 @@ from api.routes.roles import EVENTS
 from api.tokens import issue
 from eventlog.events import EVENT_TYPES, TokenRole
 from projections.engine.compare import compare
-from projections.groups import GROUPS
+from projections.groups import find_group
 from tests.golden.test_golden_samples import sample
 
 from .test_rest_samples import SampleRun, record, started_json
@@ -283,6 +283,6 @@ def test_no_run_from_outside_joins_a_group_of_ours_or_makes_its_runs_contaminate
         refused = client.post("/v1/events", json={"stream": "run/ext-1", "events": [event]})
         assert (refused.status_code, refused.json()["error"]["type"]) == (403, "ForeignRunName")
     assert house.store.head() == head
-    group = house.views().get(GROUPS, "g1")
+    group = find_group(house.views(), "g1")
     assert group is not None
     assert ([sibling.run for sibling in group.siblings], group.contaminated_siblings) == (["r1"], frozenset())

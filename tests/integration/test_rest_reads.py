@@ -223,7 +223,13 @@ def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None
         suite=(),
     )
     append(house.store, "benchmark/b", opened)
-    assert client.get("/v1/costs").json() == {"book": None, "spent": 0, "runs": 0, "unknown": 0}
+    assert client.get("/v1/costs").json() == {
+        "book": None,
+        "spent": 0,
+        "runs": 0,
+        "unknown": 0,
+        "recovery": {"spent": 0, "calls": 0, "unknown": 0},
+    }
     prices = PriceBookSet(
         version=1, per_action=5, per_second=1, per_thousand_input_tokens=0, per_thousand_output_tokens=0
     )

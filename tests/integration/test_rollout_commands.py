@@ -26,7 +26,8 @@ from api.controllers.variance_seek import Limits, seek
 from api.course import Course
 from api.errors import NotExtended, NothingGraded
 from api.house import House
-from api.sweeps.plan import extend, sweeps_of
+from api.queries.sweeps import sweeps_of
+from api.sweeps.plan import extend
 from eventlog.events import Rules
 from eventlog.store import Append
 from projections.datasets.variance import classes

@@ -32,8 +32,8 @@ from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
+from api.queries.sweeps import planned_by
 from api.reporter import Advance
-from api.sweeps.plan import planned_by
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark

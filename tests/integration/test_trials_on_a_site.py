@@ -29,7 +29,7 @@ from eventlog.events import (
 from eventlog.store import Append
 from projections.datasets.variance import classify_group
 from projections.evidence import Paired
-from projections.groups import GROUPS
+from projections.groups import find_groups
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES, RewriteState
 from tests.golden.make import Quiet
@@ -142,7 +142,7 @@ def _check_their_trials(house: House, sweep: SweepPlanned, cure: str, wrong: str
     assert state.withheld.k == sum(spec.withheld is not None for spec in tried)
     assert state.withheld.u < 0
     assert (other.treated.k, other.wins) == (len(tried) - state.withheld.k, 0)
-    groups = house.views().find(GROUPS, "s1__").values()
+    groups = find_groups(house.views(), "s1__").values()
     assert all(classify_group(group, "value").n == 3 for group in groups)
 
 

@@ -27,8 +27,9 @@ from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
+from api.queries.sweeps import planned_by, sweeps_of
 from api.reporter import Reporter
-from api.sweeps.plan import first_facts, planned_by, sweeps_of
+from api.sweeps.plan import first_facts
 from api.training.verify import retrain
 from api.training.weights import base_of
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig

@@ -121,7 +121,7 @@ def test_a_worker_learns_from_what_ended_before_it_came_and_tells_where_it_canno
     assert [state.proposed_by for state in empty_house.views().find(EXEMPLARS).values()] == ["s1__good1"]
 
 
-def test_what_has_ended_and_can_teach_is_learned_from_once_and_never_beside_a_controller(empty_house: House) -> None:
+def test_what_has_ended_is_learned_from_once_and_never_beside_a_controller(empty_house: House) -> None:
     sweep = ended(empty_house, "s1")
     idle = sweep.model_copy(update={"sweep": "s2", "learns": False})
     empty_house.store.append([Append("sweep/s2", (idle,), "test")])
@@ -133,4 +133,4 @@ def test_what_has_ended_and_can_teach_is_learned_from_once_and_never_beside_a_co
         assert given == []
     for _ in range(2):
         assert backlog.refill(queue) == 0
-        assert given == ["s1"]
+        assert given == ["s1", "s2"]

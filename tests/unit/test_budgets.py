@@ -186,9 +186,9 @@ def test_minutes_go_by_since_the_course_was_opened() -> None:
 
 
 def test_a_round_takes_no_more_seeds_than_runs_are_left_for() -> None:
-    assert seeds_within(Course(), Spent(runs=9_999), 8) == 12
-    assert seeds_within(COURSE, Spent(runs=60), 8) == 5
-    assert seeds_within(COURSE, Spent(runs=95), 8) == 0
+    assert seeds_within(Course(), Spent(runs=9_999), lambda: pytest.fail("asked")) == 12
+    assert seeds_within(COURSE, Spent(runs=60), lambda: 8) == 5
+    assert seeds_within(COURSE, Spent(runs=95), lambda: 8) == 0
 
 
 def test_the_dollars_left_are_never_below_nothing() -> None:

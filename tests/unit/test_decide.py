@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
+import msgspec
 import pytest
 
 from agents.executors.executor import Executor
@@ -10,7 +13,7 @@ from agents.learning.memory import EVERY_KIND, build_memory_artifact, forget_eve
 from agents.learning.piece_content import content_bytes
 from agents.rewards import compute_reward
 from agents.rollouts.play import PLAN
-from api.controllers.fast_next import Next, cover_tasks, decide, last_round
+from api.controllers.fast_next import Next, cover_tasks, decide
 from api.course import Course
 from api.errors import FactMissing
 from api.evaluations.benchmarks import without_plans
@@ -19,8 +22,8 @@ from api.queries.champion import present_champion
 from api.queries.costs import present_prices
 from api.queries.facts import require
 from api.queries.runs import ended_runs, pending_specs
+from api.queries.sweeps import last_round, rounds_of
 from api.sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from api.sweeps.plan import rounds_of
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -46,6 +49,9 @@ from gate.alpha import Alpha
 from gate.benchmark import freeze_benchmark
 from gate.judge import judge
 from gate.promote import freeze_into, open_evaluation
+from projections.engine.projection import Fold
+from projections.engine.views import ReplayedViews
+from projections.memories import FOLDS
 from projections.rewrites import REWRITES
 from tests.unit.test_agent_samples import (
     BOOK,
@@ -75,6 +81,7 @@ FROZEN = freeze_benchmark(
     first_benchmark_name(SITE), SITE, without_plans([template()]), [9_000], range(10_000, 10_008), 1
 )
 COURSE = Course(rules=Rules.seeds())
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 def a_log() -> MemoryStore:
@@ -144,7 +151,7 @@ def decided(
     rounds: int = 0,
     course: Course | None = None,
     executor: Executor = PLAN,
-    without: Sequence[str] = (),
+    now: datetime | None = None,
     void: str | None = None,
 ) -> Next:
     last = (rounds_of(store, SITE) or [None])[-1]
@@ -157,7 +164,7 @@ def decided(
         on_trial=trial_pool(views(store), READ).names,
         last=last,
         executor=executor,
-        without=without,
+        now=now,
         void=void,
     )
 
@@ -275,9 +282,10 @@ def test_a_candidate_is_not_judged_before_it_is_promoted() -> None:
 
 def test_what_is_cold_enters_no_challenger() -> None:
     store, _challenger = promoted()
-    (held,) = views(store).find(REWRITES)
-    assert decided(store).what == "open_evaluation"
-    assert decided(store, without=[held]).what == "plan_sweep"
+    (held,) = views(store).find(REWRITES).values()
+    idle = datetime.fromtimestamp(held.last_at / 1e6, UTC) + timedelta(days=30)
+    assert decided(store, now=idle).what == "open_evaluation"
+    assert decided(store, now=idle + timedelta(seconds=1)).what == "plan_sweep"
 
 
 @pytest.mark.parametrize(
@@ -293,6 +301,26 @@ def test_a_round_has_as_many_siblings_as_the_rules_of_what_is_on_trial_ask(
     trying = trial_pool(views(store), READ)
     assert siblings_for_trials(trying, Course().siblings) == siblings
     assert siblings_for_trials(trying, 9) == 9
+
+
+@dataclass(frozen=True)
+class Counted(ReplayedViews):
+    """Views that note the name of each fold that is read whole."""
+
+    finds: list[str] = field(default_factory=list)
+
+    def find(self, fold: Fold[S], prefix: str = "") -> dict[str, S]:
+        """See Views.find."""
+        self.finds.append(fold.name)
+        return super().find(fold, prefix)
+
+
+def test_what_can_be_tried_is_found_in_one_reading_of_each_kind_of_piece() -> None:
+    store = a_log()
+    propose(store, "rw-a")
+    seen = Counted(store, store.head())
+    assert trial_pool(seen, READ).names == {"rw-a"}
+    assert [seen.finds.count(fold.name) for fold in FOLDS.values()] == [1] * len(FOLDS)
 
 
 def a_hint(store: MemoryStore, run: str, content: str, site: str) -> None:
@@ -430,10 +458,10 @@ def test_a_last_round_that_lacked_a_task_of_the_course_does_not_end_it() -> None
     last = plan(store, "s1")
     play(store, last.specs, True, True)
     for tasks, expected in (([template()], "stop"), ([template(), template("t2")], "plan_sweep")):
-        found = last_round(rounds_of(store, SITE), tasks)
+        found = last_round(store, views(store), SITE, tasks)
         step = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, on_trial=(), last=found)
         assert step.what == expected
-    assert last_round((), [template()]) is None
+    assert last_round(store, views(store), "another", [template()]) is None
 
 
 def test_it_stops_where_every_run_of_a_round_is_missing_and_tries_once_more_in_the_next_course() -> None:

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from eventlog.codec import decode_event
 from eventlog.events import AnyEvent, RunStarted
+from projections.engine.projection import replay
 from projections.failures import FAILURE_CLASSES, FAILURES, clusters
-from projections.groups import GROUPS, contaminated_starts
+from projections.groups import GROUPS, GroupState, assemble_groups, contaminated_starts
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.golden.test_golden_samples import SAMPLES, sample
 
-from .test_folds_samples import changed, graded, only, started, states
+from .test_folds_samples import changed, graded, only, started, states, told
 
 ARM = {"evaluation": "e", "benchmark": "b", "arm": "challenger", "repeat": 1, "is_sealed": True}
 
@@ -35,6 +36,12 @@ def reset(fingerprint: str, run: str = "r1", group: str = "g1") -> AnyEvent:
 
 def missing(run: str = "r1", group: str = "g1") -> AnyEvent:
     return sample("RunMissing", run=run, group=group, reason="environment_down")
+
+
+def group(*events: AnyEvent) -> GroupState:
+    """The only group there is."""
+    (state,) = assemble_groups(states(GROUPS, *events).values()).values()
+    return state
 
 
 def test_a_run_is_what_it_was_started_as() -> None:
@@ -102,13 +109,12 @@ def test_a_reward_says_how_it_was_shaped_and_an_older_one_that_it_was_not() -> N
 
 
 def test_a_group_keeps_its_siblings_in_order_of_index_whoever_comes_first() -> None:
-    state = only(GROUPS, started("r2", index=2), started("r0", index=0), started("r1", index=1, spec__candidate="w"))
+    state = group(started("r2", index=2), started("r0", index=0), started("r1", index=1, spec__candidate="w"))
     assert [(s.run, s.index, s.candidate) for s in state.siblings] == [("r0", 0, None), ("r1", 1, "w"), ("r2", 2, None)]
 
 
 def test_a_group_knows_what_each_sibling_earned_and_which_are_missing() -> None:
-    state = only(
-        GROUPS,
+    state = group(
         started("r0", index=0),
         started("r1", index=1),
         started("r2", index=2),
@@ -121,6 +127,28 @@ def test_a_group_knows_what_each_sibling_earned_and_which_are_missing() -> None:
         (0, False, None, False),
         (None, None, None, True),
     ]
+
+
+def test_a_sibling_is_one_row_that_is_replaced_as_its_run_goes_on() -> None:
+    story = (started("r0", index=0), started("r1", index=1), reset("a", "r0"), graded("r0", passed=True), missing("r1"))
+    assert len(replay(GROUPS, told(*story))) == 2
+
+
+def test_what_the_starts_of_siblings_say_differently_the_latest_decides() -> None:
+    state = group(started("r1", index=1, spec__sweep="earlier"), started("r0", index=0, spec__sweep="later"))
+    assert (state.sweep, [sibling.run for sibling in state.siblings]) == ("later", ["r0", "r1"])
+
+
+def test_groups_come_whole_and_in_order_of_their_names_whatever_these_hold() -> None:
+    names = ["a", "a\x01", "a\x01\x01b", "a\x02", "a!", "a/b", "ab", "\x01", "ü"]
+    runs = [(name, run) for name in names for run in (f"{name}__s0", f"run of {name}", f"{name}\x01")]
+    events = [changed(started(run), "spec.group_id", name) for name, run in runs]
+    events += [reset("a", run, name) for name, run in runs]
+    found = assemble_groups(states(GROUPS, *events).values())
+    assert list(found) == sorted(names, key=str.encode)
+    for name, state in found.items():
+        assert {each.run for each in state.siblings} == {run for of, run in runs if of == name}
+        assert {each.fingerprint for each in state.siblings} == {"a" * 64}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +172,7 @@ def test_a_group_knows_what_each_sibling_earned_and_which_are_missing() -> None:
 def test_siblings_that_began_from_another_state_than_most_are_contaminated(starts: str, found: str) -> None:
     events = [started(f"r{n}", index=n) for n in range(max(1, len(starts)))]
     events += [reset(start, f"r{n}") for n, start in enumerate(starts) if start != "-"]
-    assert only(GROUPS, *events).contaminated_siblings == {f"r{n}" for n in found}
+    assert group(*events).contaminated_siblings == {f"r{n}" for n in found}
 
 
 @given(st.dictionaries(st.text("xyz", min_size=1, max_size=3), st.sampled_from(["a", "b", "c", None])))

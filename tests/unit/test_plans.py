@@ -296,6 +296,12 @@ def test_a_piece_finds_its_step_after_the_plan_was_edited() -> None:
     assert place_of((edited.model_copy(update={"type": "click"}),), anchor) is None
 
 
+def test_only_steps_of_the_anchors_type_are_compared_by_their_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    anchor = anchor_of(SEARCH)
+    monkeypatch.setattr("agents.plans.anchor_of", lambda _: pytest.fail("the content was compared"))
+    assert place_of((OPEN, FILL), anchor) is None
+
+
 @given(st.lists(STEPS, max_size=6).map(tuple), STEPS)
 def test_a_piece_is_applied_to_one_step_at_most(plan: tuple[Step, ...], step: Step) -> None:
     overlaid = apply_overlay(plan, [any_piece(InsertSteps(steps=(ASK,)), step, 0, 0)])

@@ -41,7 +41,7 @@ from projections.datasets.curation import judged_by_log
 from projections.datasets.packing import pack_row
 from projections.datasets.refusals import REFUSALS
 from projections.datasets.sampled import CallFact, SampledCall, stretches
-from projections.groups import GROUPS
+from projections.groups import find_groups
 from projections.row_columns import SCHEMAS
 from tests.integration.test_rest_samples import frozen as benchmark
 from tests.integration.test_rest_samples import template
@@ -267,7 +267,7 @@ def test_only_what_the_demonstrator_played_is_read_as_a_demonstration() -> None:
     words = PolicyCall(prompt=None, ids=None, logprobs=None)
     said, shown = (PolicyRun(name, calls=(words,), executor=name) for name in ("policy", "demonstration"))
     log = PolicyLog(said, replace(shown, index=1))
-    known, (group,) = knowledge(log.store, log.views()), log.views().find(GROUPS).values()
+    known, (group,) = knowledge(log.store, log.views()), find_groups(log.views()).values()
     facts = read_group_facts(log.store, log.views(), [group])
     query = SftQuery(runs="demonstration", tokens=Tokens(tokenizer=TOKENIZER, chat_template=TEMPLATE))
     taken, reasons = judged_by_log(query, group, facts, known)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.rewards import cost_of
+from api.queries.costs import recovery_cost
 from api.sweeps.recovery_costs import known_sum, recovery_costs
 from eventlog.events import AnyEvent, ModelCalled, PriceBookSet, Usage
 from eventlog.memory import MemoryStore
@@ -17,6 +18,8 @@ from projections.engine.views import ReplayedViews
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import add, views
 from tests.unit.test_folds_samples import DAWN, stream_of
+
+RUNS = ("r0", "r1", "r2", "r3")
 
 
 def called(run: str = "r1", asked: int | None = 1_000, said: int | None = 500, role: str = "recovery") -> AnyEvent:
@@ -36,13 +39,19 @@ def a_log(*events: AnyEvent) -> MemoryStore:
 
 
 def costs(*events: AnyEvent) -> Mapping[str, int | None]:
-    return recovery_costs(views(a_log(*events)))
+    return recovery_costs(views(a_log(*events)), RUNS)
 
 
 def test_it_is_priced_by_the_book_in_force_when_it_was_asked() -> None:
     found = costs(called("r0"), prices(2_000, 6_000), called("r1"), prices(10, 10), called("r2", None), called("r3"))
     assert found == {"r0": None, "r1": 5_000, "r2": None, "r3": 15}
-    assert (known_sum(found), known_sum(found, "r3")) == (5_015, 15)
+    assert known_sum(found) == 5_015
+
+
+def test_what_it_cost_in_all_is_the_sum_of_the_calls_whose_cost_is_known() -> None:
+    log = (called(), prices(2_000, 6_000), called("r1"), called("r1"), prices(10, 10), called("r2", None), called("r3"))
+    told = recovery_cost(views(a_log(*log, called(role="policy"))))
+    assert (told.spent, told.calls, told.unknown) == (10_015, 5, 2)
 
 
 def test_what_a_policy_or_a_check_asked_is_no_part_of_it() -> None:
@@ -56,14 +65,14 @@ def test_a_run_that_was_withdrawn_has_cost_what_it_cost() -> None:
 TOKENS = st.none() | st.integers(0, 5_000)
 PRICES = st.integers(0, 9_000)
 EVENTS = st.builds(
-    called, st.sampled_from(("r1", "r2", "r3")), TOKENS, TOKENS, st.sampled_from(("recovery", "recovery", "policy"))
+    called, st.sampled_from(RUNS[1:]), TOKENS, TOKENS, st.sampled_from(("recovery", "recovery", "policy"))
 ) | st.builds(prices, PRICES, PRICES)
 
 
 @given(st.lists(EVENTS, max_size=12), st.integers(0, 12), st.integers(0, 12))
 def test_it_is_what_the_whole_log_says(events: list[AnyEvent], after: int, upto: int) -> None:
     store, end = a_log(*events), Position(min(upto, len(events)))
-    assert recovery_costs(ReplayedViews(store, end), after) == read_whole(store, end, after)
+    assert recovery_costs(ReplayedViews(store, end), RUNS, after) == read_whole(store, end, after)
 
 
 def read_whole(store: EventStore, upto: Position, after: int) -> dict[str, int | None]:

@@ -95,7 +95,6 @@ def following(store: MemoryStore, *barren: str, course: SlowCourse = COURSE, bas
     return decide_slow(
         views(store),
         rounds(store, base, course),
-        planned(store),
         course=course,
         site=SITE,
         base=base,
@@ -265,9 +264,7 @@ def test_a_sweep_of_another_executor_is_that_ones_round() -> None:
     play(store, sweep.specs, True, False)
     train(store, sweep, SFT, STARTED)
     other = ByWeights({}, name="another")
-    found = decide_slow(
-        views(store), rounds(store), [sweep], course=COURSE, site=SITE, base=BASE_DIGEST, executor=other
-    )
+    found = decide_slow(views(store), rounds(store), course=COURSE, site=SITE, base=BASE_DIGEST, executor=other)
     assert (following(store).what, found.what) == ("train", "plan_sweep")
 
 

@@ -13,7 +13,9 @@ from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import Course
 from api.sweeps.seeds import fresh_seeds
 from eventlog.events import Spec, SweepPlanned
+from projections.sweeps import SWEEPS, SweepsState
 from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, template, tryables
+from tests.unit.test_folds_samples import states
 
 TEMPLATES = (template("t1"), template("t2"))
 CANDIDATES = ["rw-a", "rw-b", "rw-c"]
@@ -132,11 +134,15 @@ def test_another_environment_task_or_seed_is_no_instance_of_it(other: tuple[str,
     assert len(event.specs) == 2
 
 
+def used_by(*sweeps: SweepPlanned) -> SweepsState:
+    return states(SWEEPS, *sweeps).get("shop", SweepsState())
+
+
 @given(st.lists(st.integers(1, 60), max_size=8))
 def test_no_two_rounds_share_a_seed_however_large_each_of_them_is(sizes: list[int]) -> None:
     sweeps: list[SweepPlanned] = []
     for number, size in enumerate(sizes):
-        seeds = fresh_seeds(sweeps, Course(seeds_per_round=size))
+        seeds = fresh_seeds(used_by(*sweeps), Course(seeds_per_round=size))
         sweeps.append(plan_sweep(SeedSweep(f"s{number}", [template()], seeds), "shop", EMPTY, rng_seed=7))
     taken = [spec.env_seed for event in sweeps for spec in event.specs]
     assert taken == list(range(sum(sizes)))
@@ -145,19 +151,19 @@ def test_no_two_rounds_share_a_seed_however_large_each_of_them_is(sizes: list[in
 
 def test_seeds_that_a_benchmark_holds_are_passed_over() -> None:
     course = Course(seeds_per_round=3, training_seeds=6)
-    first = fresh_seeds([], course, held={0, 2, 9_000})
+    first = fresh_seeds(used_by(), course, held={0, 2, 9_000})
     assert first == (1, 3, 4)
     event = plan_sweep(SeedSweep("s", [template()], first), "shop", EMPTY, rng_seed=7)
-    assert fresh_seeds([event], course, held={0, 2}) == (5,)
+    assert fresh_seeds(used_by(event), course, held={0, 2}) == (5,)
 
 
 def test_training_seeds_end_before_the_benchmarks_begin_and_none_is_left_out() -> None:
     course = Course()
     event = plan_sweep(SeedSweep("s", [template()], [course.training_seeds - 5]), "shop", EMPTY, rng_seed=7)
-    left = fresh_seeds([event], course, course.training_seeds)
+    left = fresh_seeds(used_by(event), course, course.training_seeds)
     assert set(left) == set(range(course.training_seeds)) - {course.training_seeds - 5}
     last = plan_sweep(SeedSweep("t", [template()], left), "shop", EMPTY, rng_seed=7)
-    assert not fresh_seeds([event, last], course)
+    assert not fresh_seeds(used_by(event, last), course)
     assert min(course.visible_seeds + course.sealed_seeds) >= course.training_seeds
 
 

@@ -169,8 +169,6 @@ def test_projections_have_names_of_their_own_and_every_event_is_read_by_one_or_i
     read = {kind for fold in ALL if fold is not FORGED for kind in fold.reads}
     assert set(EVENT_TYPES) - read <= {
         "EventsDisowned",
-        "SweepPlanned",
-        "ModelCalled",
         "StepVerified",
         "RecoveryDecided",
     }

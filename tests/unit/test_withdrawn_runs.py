@@ -12,7 +12,7 @@ from projections import ALL
 from projections.datasets.plan_rows import select_sft
 from projections.engine.projection import AnyFold, newest_states, replay
 from projections.failures import FAILURES
-from projections.groups import GROUPS
+from projections.groups import GROUPS, assemble_groups
 from projections.memories import FOLDS
 from projections.rewards import REWARDS
 from projections.rewrites import REWRITES
@@ -123,6 +123,7 @@ def test_a_dataset_selects_as_if_withdrawn_runs_had_never_been_played(
 
     def selected(events: tuple[Recorded, ...], left_out: dict[str, str]) -> tuple[str, ...]:
         runs, rewards, groups = (newest_states(replay(fold, events)) for fold in (RUNS, REWARDS, GROUPS))
+        groups = assemble_groups(groups.values())
         (template,) = {run.template for run in runs.values()} or {""}
         query = SftQuery(environment="marketplace", min_score=least, best_of_group=best)
         oracles = {template: frozenset({"an-oracle"})}

@@ -1,0 +1,1 @@
+"""What takes longer in a log ten times longer, and what state weighs beside it."""

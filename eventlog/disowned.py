@@ -1,0 +1,24 @@
+"""Reads of the log without disowned events, for decisions that read events and not the state of a fold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .events import EventsDisowned
+from .store import START, EventStore, Position, Recorded
+
+
+def read_in_force(
+    store: EventStore,
+    *,
+    after: Position = START,
+    upto: Position | None = None,
+    stream: str | None = None,
+    types: Sequence[str] | None = None,
+) -> Iterator[Recorded]:
+    """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
+    disownings = (each.event for each in store.read(upto=upto, types=("EventsDisowned",)))
+    gone = {at for event in disownings if isinstance(event, EventsDisowned) for at in event.positions}
+    return (
+        each for each in store.read(after=after, upto=upto, stream=stream, types=types) if each.position not in gone
+    )

@@ -1,0 +1,84 @@
+"""Sweeps of an environment: which are open, which seeds they have used, and the last round of each actor.
+
+A sweep is open from its plan until `SweepEnded`, so what is next is found without looking at sweeps that are over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from msgspec.structs import replace
+
+from .engine.projection import EventRow, Fold, FoldState
+
+Ranges = tuple[tuple[int, int], ...]
+"""Sets of integers as ranges from a first to a last one, in order, with a gap before each but the first."""
+
+
+class LastRound(FoldState, frozen=True, kw_only=True):
+    """The last sweep that an actor planned to learn from."""
+
+    actor: str
+    sweep: str
+
+
+class SweepsState(FoldState, frozen=True, kw_only=True):
+    """The sweeps of one environment: how many were planned, and the names of the open ones in order of planning."""
+
+    planned: int = 0
+    open: tuple[str, ...] = ()
+    seeds: Ranges = ()
+    rounds: tuple[LastRound, ...] = ()
+
+    def unused_seeds(self, below: int) -> Iterator[int]:
+        """The seeds from 0 that no sweep of the environment was planned with, in order."""
+        start = 0
+        for first, last in self.seeds:
+            yield from range(start, min(first, below))
+            start = max(start, last + 1)
+        yield from range(start, below)
+
+    def last_round(self, actor: str) -> str | None:
+        """The last sweep that an actor planned to learn from, if any."""
+        return next((each.sweep for each in self.rounds if each.actor == actor), None)
+
+
+def ranges_of(numbers: Iterable[int], known: Ranges = ()) -> Ranges:
+    """The ranges of these numbers and of those in known ranges."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted([*known, *((number, number) for number in set(numbers))]):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return tuple(found)
+
+
+def _planned(state: SweepsState, row: EventRow) -> SweepsState:
+    sweep, is_new = row.text("sweep"), row.version == 1
+    rounds = state.rounds
+    if is_new and row.field("learns") is not False:
+        others = [each for each in rounds if each.actor != row.actor]
+        rounds = tuple(sorted([*others, LastRound(actor=row.actor, sweep=sweep)], key=lambda each: each.actor))
+    return SweepsState(
+        planned=state.planned + is_new,
+        open=(*(name for name in state.open if name != sweep), sweep),
+        seeds=ranges_of((spec["env_seed"] for spec in row.records("specs")), state.seeds),
+        rounds=rounds,
+    )
+
+
+def _fold(state: SweepsState, row: EventRow) -> SweepsState:
+    if row.type == "SweepPlanned":
+        return _planned(state, row)
+    return replace(state, open=tuple(name for name in state.open if name != row.text("sweep")))
+
+
+SWEEPS = Fold(
+    name="sweeps",
+    version=1,
+    reads={"SweepPlanned": ("sweep", "environment", "specs", "learns"), "SweepEnded": ("sweep", "environment")},
+    initial=SweepsState(),
+    key=lambda row: row.text("environment"),
+    fold=_fold,
+)

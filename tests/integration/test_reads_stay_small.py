@@ -1,0 +1,114 @@
+"""A read that finds little touches little, however much else the log and the tables hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Engine, event
+
+from api.controllers import fast
+from api.controllers.fast import Controller
+from api.course import Course
+from api.house import House
+from api.sweeps.plan import first_facts
+from benchmarks.made import encoded_of_run
+from eventlog.store import Append, EventStore, Position, Recorded
+from projections.rewrites import REWRITES
+from tests.golden.test_golden_samples import sample
+
+RUNS = 200
+"""Planted runs: some 2,800 events."""
+
+
+@pytest.fixture
+def planted(empty_house: House) -> House:
+    """A house whose log holds many events of runs, and one price book before them."""
+    empty_house.store.append([Append("prices", (sample("PriceBookSet"),), "test")])
+    empty_house.store.append_encoded([one for number in range(RUNS) for one in encoded_of_run(number)])
+    return empty_house
+
+
+@contextmanager
+def statements(engine: Engine) -> Iterator[list[tuple[str, Any]]]:
+    """The statements that are executed meanwhile, with their parameters."""
+    found: list[tuple[str, Any]] = []
+
+    def take(_connection: Any, _cursor: Any, statement: str, values: Any, *_more: Any) -> None:
+        found.append((statement, values))
+
+    event.listen(engine, "before_cursor_execute", take)
+    try:
+        yield found
+    finally:
+        event.remove(engine, "before_cursor_execute", take)
+
+
+def rows_touched(engine: Engine, read: Callable[[], object]) -> int:
+    """How many rows the statements of a read look at, those that they throw away included."""
+    with statements(engine) as found:
+        read()
+    total = 0
+    for statement, values in found:
+        if not statement.lstrip().startswith(("SELECT", "WITH")):
+            continue
+        with engine.connect() as connection:
+            explained = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", values).scalar_one()
+        plans = json.loads(explained) if isinstance(explained, str) else explained
+        total += _rows_of(plans[0]["Plan"])
+    return total
+
+
+def _rows_of(plan: dict[str, Any]) -> int:
+    own = 0
+    if "Relation Name" in plan:
+        removed = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)
+        own = round((plan["Actual Rows"] + removed) * plan["Actual Loops"])
+    return own + sum(map(_rows_of, plan.get("Plans", ())))
+
+
+def _read_all(store: EventStore, types: list[str]) -> list[Recorded]:
+    return list(store.read(types=types))
+
+
+def test_no_other_event_is_looked_at_to_find_one_of_a_rare_type_or_none(planted: House) -> None:
+    engine, store = planted.engine, planted.store
+    assert store.head() > RUNS * 10
+    assert [each.position for each in store.read(types=["PriceBookSet"])] == [1]
+    for types in (["PriceBookSet"], ["SweepPlanned"], ["PriceBookSet", "SweepPlanned", "BenchmarkFrozen"]):
+        assert rows_touched(engine, partial(_read_all, store, types)) < 20
+
+
+def test_the_first_page_of_a_common_type_looks_at_no_more_than_a_page(planted: House) -> None:
+    assert rows_touched(planted.engine, lambda: next(planted.store.read(types=["RewardGraded"]))) <= 3 * RUNS
+
+
+def test_pieces_are_found_without_a_look_at_what_they_were_before(planted: House) -> None:
+    views = planted.views()
+    assert len(views.history(REWRITES, "rw-made-0")) >= RUNS / 10
+    assert list(views.find(REWRITES)) == ["rw-made-0"]
+    assert rows_touched(planted.engine, partial(views.find, REWRITES)) < 10
+
+
+def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House) -> None:
+    wanted = ["RunStarted", "RewardGraded", "RunStarted"]
+    found = [each.position for each in planted.store.read(types=wanted)]
+    every = [each.position for each in planted.store.read() if each.event.type in wanted]
+    assert found == every
+    assert [each.position for each in planted.store.read(types=wanted, after=Position(500), upto=Position(900))] == [
+        position for position in every if 500 < position <= 900
+    ]
+
+
+def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(empty_house)
+    monkeypatch.setattr(fast, "trial_pool", lambda *_: pytest.fail("it was read"))
+    controller = Controller(empty_house, cast("Any", None), "marketplace", Course(), cast("Any", None))
+    step, _ = controller.next_step(empty_house.views())
+    assert step.what == "plan_sweep"
