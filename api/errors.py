@@ -14,8 +14,7 @@ class Unknown(FlywheelError):
 
 
 class NoChampion(Unknown):
-    """There is no champion at position {upto}: none was pointed at up to there. `flywheel run` points the first one, `flywheel champion
-    point` any."""
+    """There is no champion yet at position {upto}. `flywheel run` points the first one, `flywheel champion point` any."""
 
 
 class NothingToSign(FlywheelError):

@@ -40,6 +40,13 @@ def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     return partial(said.wait, _PATIENCE_S)
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """True if an error came of Ctrl-C: while it imports a module, Python raises others in its place."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
 def _nothing() -> None:
     """Wait for nothing: no sentence will be said."""
 

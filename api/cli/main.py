@@ -13,7 +13,7 @@ from typer.exceptions import Abort, TyperException
 from eventlog.errors import FlywheelError
 
 from .commands import COMMANDS, every_command
-from .interrupts import INTERRUPTED, watch_interrupts
+from .interrupts import INTERRUPTED, is_interrupt, watch_interrupts
 
 USAGE = 64
 ERROR = 1
@@ -49,6 +49,10 @@ def run_command(arguments: list[str]) -> int:
         return ERROR
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        if is_interrupt(error):
+            return INTERRUPTED
+        raise
     return code if isinstance(code, int) else 0
 
 

@@ -47,6 +47,17 @@ AsOf = Annotated[
 ]
 
 
+def one_of(names: Sequence[str], what: str) -> Callable[[str | None], str | None]:
+    """Callback of an option that refuses a value which is none of these names."""
+
+    def refuse_others(given: str | None) -> str | None:
+        if given is not None and given not in names:
+            raise typer.BadParameter(f"{given!r} is no {what}; expected {', '.join(names)}")
+        return given
+
+    return refuse_others
+
+
 @contextmanager
 def open_project(patience: OutagePatience | None = None) -> Iterator[House]:
     """Open the house that the settings describe, and close it afterwards. With `patience`, wait for a lost database."""

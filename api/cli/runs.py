@@ -16,7 +16,7 @@ from projections.verdicts import VERDICTS
 from ..errors import Unknown
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
-from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
+from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
 
 if TYPE_CHECKING:
@@ -32,17 +32,11 @@ MARKS = ("withdrawn", "erased", "contaminated")
 """What takes a run out of learning: each is a column of the list where any run has it."""
 
 
-def _known_status(given: str | None) -> str | None:
-    if given is not None and given not in STATUSES:
-        raise typer.BadParameter(f"{given!r} is no status of a run; expected {', '.join(STATUSES)}")
-    return given
-
-
 @app.command("list")
 def list_(
     sweep: Annotated[str | None, typer.Option(help="Only runs of this sweep or evaluation.")] = None,
     status: Annotated[
-        str | None, typer.Option(callback=_known_status, help=f"{', '.join(STATUSES[:-1])} or {STATUSES[-1]}.")
+        str | None, typer.Option(callback=one_of(STATUSES, "status of a run"), help=f"One of {', '.join(STATUSES)}.")
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that were graded and did not pass.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,

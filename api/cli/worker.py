@@ -49,7 +49,7 @@ _TEXTS = {
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
-    "stopping": "stopping after the current runs; run the same command again to go on",
+    "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]

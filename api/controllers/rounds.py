@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import SweepPlanned
+from gate.figures import count_noun
 from projections.candidacy import Candidacy
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
@@ -84,7 +85,7 @@ def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterat
     prefix = f"{sweep.sweep}__"
     for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
         where = f" at step “{cluster.step_intent}”" if cluster.step_intent else ""
-        yield f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}"
+        yield f"{count_noun(len(cluster.runs), 'run')} of {cluster.template} failed: {cluster.failure_class}{where}"
     for key, state in candidacies(views).items():
         if key not in before:
             yield f"proposed {key}: {_does(state)} (learned from {state.proposed_by or 'no run'})"

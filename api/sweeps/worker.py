@@ -238,7 +238,7 @@ async def _work(
     controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
-    _stop_at_signals(stop, tell)
+    stop_at_signals(stop, tell)
     lost: list[FlywheelError] = []
 
     def report_loss(failure: FlywheelError) -> None:
@@ -264,13 +264,18 @@ async def _work(
             raise result
 
 
-def _stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> None:
+def stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> None:
+    """Set `stop` at SIGTERM or Ctrl-C. Another Ctrl-C ends the process at once, which is as safe as `kill -9`."""
+    loop = asyncio.get_running_loop()
+
     def begin_to_stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         tell(Notice("stopping"))
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, begin_to_stop)
+        loop.add_signal_handler(number, begin_to_stop)
 
 
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:

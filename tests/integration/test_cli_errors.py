@@ -75,6 +75,7 @@ USAGE = [
     ("dataset", "export", "00ff00ff", "/nonexistent/rows.parquet"),
     ("log", "tail", "--type", "Nope"),
     ("runs", "list", "--status", "bogus"),
+    ("hints", "list", "--status", "bogus"),
     ("champion", "show", "--as-of", "0"),
 ]
 

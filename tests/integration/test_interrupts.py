@@ -23,6 +23,14 @@ class App:
 main.app = App()
 main.main([])
 """
+WORKING = """import asyncio, time
+from api.sweeps.worker import stop_at_signals
+async def work():
+    stop_at_signals(asyncio.Event(), lambda notice: print(notice.kind, flush=True))
+    print("begun", flush=True)
+    await asyncio.to_thread(time.sleep, 60)
+asyncio.run(work())
+"""
 IN_A_LIBRARY = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
 """Work that Python cannot interrupt."""
 
@@ -51,6 +59,24 @@ def test_the_first_ctrl_c_is_answered_at_once_and_the_second_ends_the_process() 
         assert time.monotonic() - since < ENOUGH_S
         child.send_signal(signal.SIGINT)
         assert child.wait(ENOUGH_S) == INTERRUPTED
+
+
+def test_a_worker_ends_its_runs_at_the_first_ctrl_c_and_itself_at_the_second() -> None:
+    with begun(WORKING) as child:
+        assert child.stdout is not None
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "stopping\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(ENOUGH_S) == -signal.SIGINT
+
+
+def test_an_interrupt_that_python_wraps_in_another_error_leaves_no_traceback() -> None:
+    wrapped = "exec('try: time.sleep(60)\\nexcept KeyboardInterrupt as error: raise RuntimeError() from error')"
+    with begun(PROGRAM.format(work=wrapped)) as child:
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted"), "Traceback" in said) == (INTERRUPTED, 1, False)
 
 
 def test_an_interrupted_command_says_so_once_and_has_an_exit_code_of_its_own(
