@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -71,6 +71,9 @@ chaos: .venv/.dev ## kill -9 under load, cut connections, lost locks, an outage,
 soak: .venv/.dev ## serve, two workers and a load for half an hour with faults, watched for growth (ARGS="--minutes 2")
 	@$(BIN)/python -m benchmarks.soak $(ARGS)
 
+bench-first: .venv/.dev ## how long somebody waits for the first answer of a command and over REST (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.first $(ARGS)
+
 bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
 	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"
 	@$(BIN)/python -m benchmarks.log $(ARGS)
@@ -93,9 +96,8 @@ bench-gate: .venv/.dev ## what the gate decides where the truth is known, and ho
 bench-data: .venv/.dev ## a GRPO dataset out of the log against a plain loop, and its memory (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.datasets $(ARGS)
 
-bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside TRL as it comes, then bench-data (ARGS=--quick for two minutes of it)
+bench-train: .venv/.train ## tokens per CPU-second of both GRPO backends beside TRL as it comes (ARGS=--quick for two minutes of it)
 	@$(BIN)/python -m benchmarks.train $(ARGS)
-	@$(BIN)/python -m benchmarks.datasets $(ARGS)
 
 bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 	@$(BIN)/python -m benchmarks.train --device cuda --steps 20 --groups 16 $(ARGS)

@@ -103,8 +103,10 @@ def _port(host: str, port: int) -> str:
 def _database(settings: Settings) -> str:
     if settings.is_embedded:
         found = embedded.status(settings.home)
-        if not found.running:
+        if not found.running and found.version is None:
             raise NotSetUp(actual=settings.home)
+        if not found.running:
+            raise _Failed(f"PostgreSQL is not running; its data is in {found.data}. Start it with `flywheel db up`")
     with project_engine(settings) as engine, engine.connect() as connection:
         version = connection.exec_driver_sql("SHOW server_version").scalar_one()
     return f"PostgreSQL {version}, {'embedded' if settings.is_embedded else 'external'}"

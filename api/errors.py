@@ -13,6 +13,10 @@ class Unknown(FlywheelError):
     """No {what} is called {actual!r}. {way_out}"""
 
 
+class NoChampion(Unknown):
+    """There is no champion yet at position {upto}. `flywheel run` points the first one, `flywheel champion point` any."""
+
+
 class NothingToSign(FlywheelError):
     """The log is empty: expected at least one event to sign; append something first."""
 
@@ -184,6 +188,11 @@ class NoSite(FlywheelError):
 class PlayedInVain(FlywheelError):
     """The worker stopped because its next runs on {site} would fail as well: {actual}. Fix the site or the model and start the
     worker again; the runs it had not started are still in the queue."""
+
+
+class NothingGraded(FlywheelError):
+    """No run of {sweep} could be graded, so there is nothing to learn from: {actual}. Fix the site or the model, then run the command
+    again: it plays another round."""
 
 
 class SessionNotKept(FlywheelError):

@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from .errors import BrokenChain, UnstorableNumber, UnstorableText
-from .events.event import EXACT
 from .store import Position, Stored
 
 GENESIS = bytes(32)
+EXACT = 2**53 - 1
+"""The largest integer that every JSON parser reads exactly; larger integers are written as strings."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

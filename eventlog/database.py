@@ -14,7 +14,7 @@ import psycopg
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .errors import BadProjectName, LogUnavailable, OldServer, OutageTooLong
+from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer, OutageTooLong
 
 OLDEST_SERVER = 15
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0)
@@ -115,10 +115,14 @@ def is_connection_lost(error: BaseException | None) -> bool:
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             return True
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-            state = error.sqlstate
-            return state is None or state in _ENDING or state.startswith("08")
+            return _is_gone(error.sqlstate)
         error = error.__cause__ or error.__context__
     return False
+
+
+def _is_gone(state: str | None) -> bool:
+    """True if an SQLSTATE (None: the server gave none) says that there is no server to talk to."""
+    return state is None or state in _ENDING or state.startswith("08")
 
 
 def _on_connect(schema: str) -> Any:
@@ -162,6 +166,14 @@ def translate_error(error: psycopg.Error, *, is_lost: bool) -> DBAPIError:
         "a statement", None, error, psycopg.Error, hide_parameters=True, connection_invalidated=is_lost
     )
     return cast("DBAPIError", named)
+
+
+def database_error(error: BaseException) -> LogUnavailable | DatabaseRefused:
+    """What an error of the driver or of SQLAlchemy means: the server is gone, or it answered and refused."""
+    code = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
+    if getattr(error, "connection_invalidated", False) or _is_gone(code):
+        return LogUnavailable(actual=first_line(error))
+    return DatabaseRefused(actual=first_line(error), code=code)
 
 
 def first_line(error: BaseException) -> str:

@@ -221,6 +221,11 @@ class OutageTooLong(LogUnavailable):
     `flywheel db up` starts the embedded server."""
 
 
+class DatabaseRefused(FlywheelError):
+    """The database refused a statement: {actual} (SQLSTATE {code}). Nothing of it was written. Expected a server that is not
+    read-only, has free space and grants this role its rights (`flywheel db migrate` does)."""
+
+
 class OldServer(FlywheelError):
     """The database is PostgreSQL {actual}: expected {expected} or newer. Upgrade it, or unset FLYWHEEL_DATABASE_URL to use the
     embedded server."""
@@ -253,7 +258,7 @@ class AppendInterrupted(FlywheelError):
 
 class LogNotEmpty(FlywheelError):
     """The log already holds {actual} events: expected an empty log to import into. Set FLYWHEEL_PROJECT to a project that does not
-    exist yet; the import creates it."""
+    exist yet and leave out `flywheel db up`, which appends a token: the import creates the project."""
 
 
 class NotALog(FlywheelError):

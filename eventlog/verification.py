@@ -103,7 +103,7 @@ def _side_by_side(opening: Opening, parts: Sequence[Range], workers: int) -> Ite
     if workers == 1:
         yield from ((part, verify_range(opening, part)) for part in parts)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=ignore_interrupts)
     try:
         yield from zip(parts, pool.map(partial(verify_range, opening), parts), strict=True)
     except BrokenProcessPool as error:
@@ -112,7 +112,7 @@ def _side_by_side(opening: Opening, parts: Sequence[Range], workers: int) -> Ite
         pool.shutdown(cancel_futures=True)
 
 
-def _ignore_interrupts() -> None:
+def ignore_interrupts() -> None:
     """Ignore SIGINT, which reaches every process of the terminal: the parent process ends the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

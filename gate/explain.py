@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eventlog.events import ArmSummary, Confirmation, Interval, Verdict
 
-from .figures import count_noun, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability, shorten_tiny
 
 _MICRO = 1_000_000
 _MOST_NAMED = 8
@@ -16,7 +16,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
 
     Except under the bootstrap, the rows from `probability of improvement` to `visible instances` do not decide.
     """
-    return [
+    rows = [
         ("decision", verdict.decision),
         ("reasons", "; ".join(verdict.reasons)),
         ("champion", _arm(verdict.champion)),
@@ -38,6 +38,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("power", _power(verdict)),
         ("visible instances", _visible(verdict)),
     ]
+    return [(label, shorten_tiny(text)) for label, text in rows]
 
 
 def _arm(arm: ArmSummary) -> str:

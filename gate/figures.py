@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 _MICRO, _PICO = 1_000_000, 10**12
 
 
@@ -20,6 +22,14 @@ def dollars(micro_dollars: int | None) -> str:
 def count_noun(count: int, noun: str) -> str:
     """`1 regression`, `2 regressions`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+_TINY = re.compile(r"\b0\.000000\d+")
+
+
+def shorten_tiny(text: str) -> str:
+    """The text with each number below a millionth as `< 0.000001`; only probabilities have more than six places."""
+    return _TINY.sub("< 0.000001", text)
 
 
 def probability(pico: int) -> str:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from eventlog.chain import EXACT
 from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
-from eventlog.events.event import EXACT
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs

@@ -13,7 +13,7 @@ from eventlog.events import ArmSummary, Verdict
 
 from .drawing import Dots, Drawing
 from .errors import PlotsMissing
-from .figures import count_noun, decimal, dollars, probability
+from .figures import count_noun, decimal, dollars, probability, shorten_tiny
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -128,7 +128,7 @@ def _draw_null(axes: Axes, drawing: Drawing) -> None:
 def _evidence(verdict: Verdict) -> str:
     alpha = f"alpha {decimal(verdict.alpha)}"
     if verdict.p_value is not None:
-        return f"p {probability(verdict.p_value)}, {alpha}"
+        return f"p {shorten_tiny(probability(verdict.p_value))}, {alpha}"
     if verdict.e_value is not None:
         return f"e {decimal(verdict.e_value)}, {alpha}"
     return "not used for the decision"

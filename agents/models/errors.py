@@ -42,6 +42,11 @@ class AnswerBroken(ModelFailure):
     """The model endpoint {url} returned an invalid answer: {actual}; expected {expected}."""
 
 
+class LogprobsMissing(AnswerBroken):
+    """The model endpoint {url} returned no logprobs: expected them with every answer, because runs without them cannot be trained on.
+    To play without them, set FLYWHEEL_MODEL_LOGPROBS=false and run the command again."""
+
+
 class AnswerUnstructured(ModelFailure):
     """The model {model} did not answer as {shape}: {actual}; expected JSON of that shape.
     Allow more tokens if it ran out of them (finish reason {finish!r}), or use a model that follows JSON schemas."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
 from pydantic import JsonValue
@@ -139,6 +139,28 @@ class Model(Protocol):
     def complete(self, request: CompletionRequest) -> Completion:
         """Sample answers. Raises ModelFailure; NotOffered if the request needs a feature that the model lacks."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutLogprobs:
+    """A Model of which no logprobs are requested, because its server returns none."""
+
+    model: Model
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self.model.name
+
+    @property
+    def offers(self) -> Offers:
+        """See Model."""
+        return replace(self.model.offers, logprobs=False)
+
+    def complete(self, request: CompletionRequest) -> Completion:
+        """See Model.complete."""
+        refuse_unoffered(self.name, self.offers, request)
+        return self.model.complete(request)
 
 
 def refuse_unoffered(name: str, offers: Offers, request: CompletionRequest) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from .errors import LogprobsMissing
 from .model import (
     MICRO,
     ChatMessage,
@@ -192,8 +193,7 @@ class OpenAI:
     def _tokens(self, choice: _Choice) -> tuple[Token, ...]:
         found = None if choice.logprobs is None else choice.logprobs.content
         if found is None:
-            expected = "those requested; set offers_logprobs to false if the server has none"
-            raise self._endpoint.answer_error("it has no logprobs", expected)
+            raise LogprobsMissing(url=self._endpoint.url)
         bad = [each.logprob for each in found if not math.isfinite(each.logprob) or each.logprob > ROUNDING]
         if bad:
             raise self._endpoint.answer_error(f"a logprob is {bad[0]}", "finite logprobs, none above 0")

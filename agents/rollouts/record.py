@@ -51,13 +51,14 @@ def rollout(job: Job, store: EventStore, blobs: BlobStore, means: Means, profile
     return played
 
 
-def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail: str) -> bool:
-    """Record an abandoned run as missing. True if recorded; False if the run had already ended.
+def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail: str) -> RunMissing | None:
+    """Record an abandoned run as missing. Returns its end; None if the run had already ended.
 
     A later end by the run itself is refused, because its end is in the log. Raises KeyTaken.
     """
     _record_start(job, store, blobs, executor)
-    return _stands(store, _finish(job, _missing_run(job, detail)))
+    missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
+    return missing if _stands(store, _finish(job, Played((missing,), (), ()))) else None
 
 
 def _record_start(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
@@ -65,11 +66,6 @@ def _record_start(job: Job, store: EventStore, blobs: BlobStore, executor: str) 
     start, plan = start_facts(job, executor)
     blobs.put([plan])
     return _stands(store, Append(f"run/{job.run}", (start,), ACTOR, key=f"start:{job.run}"))
-
-
-def _missing_run(job: Job, detail: str) -> Played:
-    missing = RunMissing(run=job.run, group=job.spec.group_id, reason="platform_error", detail=detail)
-    return Played((missing,), (), ())
 
 
 def _try_to_play(job: Job, means: Means, profile: bytes | None, ready: Callable[[], None]) -> Played:

@@ -21,7 +21,7 @@ from ..training.lineage import checkpoints_touched, lineage
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
 from ..training.weights import base_of
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
+from .output import AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
@@ -70,7 +70,7 @@ def lineage_(
     """Trace a checkpoint to its dataset, groups, runs and events, or a run to every checkpoint it contributed to."""
     if (checkpoint is None) == (run is None):
         raise typer.BadParameter("expected either a checkpoint or --run, not both")
-    with open_project() as house, bar("making the rows", None):
+    with open_project() as house, spinner("making the rows"):
         views = house.views_at(as_of)
         if run is not None:
             found: LineageAnswer | Touched = checkpoints_touched(house, views, run)
@@ -111,7 +111,7 @@ def export(
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = base_of(house, base, state.base)
-        with bar(f"writing {form.value}", None):
+        with spinner(f"writing {form.value}"):
             export_to(house, state, found, form.value, out)
     say(f"{state.checkpoint} is in {out}")
 
@@ -129,7 +129,7 @@ def publish_(
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = None if state.is_base else base_of(house, base, state.base)
-        with bar("publishing", None):
+        with spinner("publishing"):
             event = publish(house, state, found, form.value, place, "operator")
     emit_json(event.model_dump()) if as_json else say(f"{event.checkpoint} is at {event.place}")
 

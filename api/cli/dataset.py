@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from eventlog.events import Query
+from eventlog.transfer import refuse_unwritable
 from projections.engine.views import Views
 
 from ..datasets import freeze
@@ -20,7 +21,8 @@ from ..house import House
 from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
-from .output import AsJson, AsOf, bar, emit_json, erased_as_json, open_project, print_facts, print_rows, say
+from .in_words import dataset_facts
+from .output import AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -138,7 +140,7 @@ def export(
 ) -> None:
     """Write a dataset's rows to a file."""
     _refuse_file(file, (*_WRITTEN, ".arrow"))
-    with open_project() as house, bar("making the rows", None):
+    with open_project() as house, spinner("making the rows"):
         frozen = find_frozen(house.views(), dataset)
         made = _write_whole(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
     say(f"{made.height} rows are in {file}")
@@ -150,7 +152,7 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 
     Erased means that rows need bytes whose subject was erased. Only equal exits with code 0.
     """
-    with open_project() as house, bar("making the rows", None), erased_as_json({"dataset": dataset}, as_json=as_json):
+    with open_project() as house, spinner("making the rows"), erased_as_json({"dataset": dataset}, as_json=as_json):
         frozen = find_frozen(house.views(), dataset)
         views = house.views_at(str(frozen.upto))
         made = freeze.again(frozen, lambda: freeze.make_rows(house.store, house.blobs, views, frozen.parse_query()))
@@ -166,7 +168,7 @@ def card(
     dataset: Named, file: Annotated[Path | None, typer.Option(help="Write the card to this file instead.")] = None
 ) -> None:
     """Print a dataset's card in Markdown: its content, what was refused, its columns, and its origin."""
-    with open_project() as house, bar("making the rows", None):
+    with open_project() as house, spinner("making the rows"):
         text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
     if file is None:
         typer.echo(text, nl=False)
@@ -184,7 +186,7 @@ def _make_dataset(house: House, views: Views, query: Query, file: Path | None, b
         _refuse_file(file, _WRITTEN)
     if base is not None:
         keep_tokens(house.blobs, base)
-    with bar("making the rows", None):
+    with spinner("making the rows"):
         if file is None:
             return freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, views, query))
         return _write_whole(
@@ -207,6 +209,7 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
         raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(endings)}")
     if not file.parent.is_dir():
         raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
+    refuse_unwritable(file)
 
 
 def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
@@ -221,5 +224,4 @@ def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> Datas
 
 
 def _show(state: Frozen, *, as_json: bool) -> None:
-    row: dict[str, Any] = msgspec.to_builtins(frozen_row(state))
-    emit_json(row) if as_json else print_facts(list(row.items()))
+    emit_json(frozen_row(state)) if as_json else print_facts(dataset_facts(state))

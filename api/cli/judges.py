@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gate.figures import decimal
 from projections.judges import Calibration, calibrate_judges
 
-from ..history.grade import JudgeResult, grade_runs
-from ..history.regrade import ended_runs_of
-from ..sweeps.models import judge_from
 from .output import AsJson, AsOf, bar, emit_json, open_project, print_rows, say
 from .regrade import RunIds, SweepOf, print_results
+
+if TYPE_CHECKING:
+    from ..history.grade import JudgeResult
 
 
 def grade(
@@ -35,6 +35,10 @@ def grade(
             "the oracle grades runs when they end; add --judge to grade them with a judge model, or use "
             "`flywheel runs regrade` to grade them again"
         )
+    from ..history.grade import grade_runs
+    from ..history.regrade import ended_runs_of
+    from ..sweeps.models import judge_from
+
     with open_project() as house:
         named = [*(runs or []), *(ended_runs_of(house.views(), sweep) if sweep is not None else [])]
         if not named:

@@ -1,6 +1,6 @@
 """Entry point of the flywheel command: exit codes, and errors reported as one sentence.
 
-Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage.
+Exit codes: 0 done, 1 error, 2 gate hold, 3 gate void, 64 usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -10,22 +10,26 @@ import sys
 
 from typer.exceptions import Abort, TyperException
 
-from eventlog.errors import FlywheelError, LogUnavailable
+from eventlog.errors import FlywheelError
 
 from .commands import COMMANDS, every_command
+from .interrupts import INTERRUPTED, is_interrupt, watch_interrupts
 
 USAGE = 64
 ERROR = 1
-INTERRUPTED = 130
 _CLICK_USAGE = 2
 
 app = every_command()
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one command and exit with its code."""
+    """Run one command and exit with its code. Ctrl-C is answered at once."""
     faulthandler.enable(sys.__stderr__ or 2)  # a crash of a library says in which calls it happened
-    sys.exit(run_command(sys.argv[1:] if arguments is None else arguments))
+    await_sentence = watch_interrupts(_say)
+    code = run_command(sys.argv[1:] if arguments is None else arguments)
+    if code == INTERRUPTED:
+        await_sentence()
+    sys.exit(code)
 
 
 def run_command(arguments: list[str]) -> int:
@@ -44,8 +48,11 @@ def run_command(arguments: list[str]) -> int:
         _say(_sentence(error))
         return ERROR
     except KeyboardInterrupt:
-        _say("interrupted; run the same command again to resume from the log")
         return INTERRUPTED
+    except Exception as error:
+        if is_interrupt(error):
+            return INTERRUPTED
+        raise
     return code if isinstance(code, int) else 0
 
 
@@ -70,11 +77,11 @@ def _sentence(error: Exception) -> str:
     from pydantic import ValidationError
     from sqlalchemy.exc import DBAPIError
 
-    from eventlog.database import first_line
+    from eventlog.database import database_error
 
     match error:
         case DBAPIError():
-            return str(LogUnavailable(actual=first_line(error)))
+            return str(database_error(error))
         case ValidationError():
             first = error.errors(include_url=False)[0]
             return f"{'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}"

@@ -16,6 +16,8 @@ from rich.text import Text
 
 from eventlog.errors import BlobErased
 
+from .progress_lines import print_progress
+
 if TYPE_CHECKING:
     from eventlog.database import OutagePatience
 
@@ -26,10 +28,34 @@ OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def _refuse_before_first(given: str | None) -> str | None:
+    if given is not None and given.isascii() and given.isdigit() and int(given) == 0:
+        raise typer.BadParameter("position 0 is before the first event of the log; expected 1 or a later one")
+    return given
+
+
 AsOf = Annotated[
     str | None,
-    typer.Option("--as-of", metavar="POSITION|TIME", help="Show the state at this position or time. Default: now."),
+    typer.Option(
+        "--as-of",
+        metavar="POSITION|TIME",
+        callback=_refuse_before_first,
+        help="Show the state at this position or time. Default: now.",
+    ),
 ]
+
+
+def one_of(names: Sequence[str], what: str) -> Callable[[str | None], str | None]:
+    """Callback of an option that refuses a value which is none of these names."""
+
+    def refuse_others(given: str | None) -> str | None:
+        if given is not None and given not in names:
+            raise typer.BadParameter(f"{given!r} is no {what}; expected {', '.join(names)}")
+        return given
+
+    return refuse_others
 
 
 @contextmanager
@@ -111,7 +137,7 @@ def print_rows(rows: Sequence[dict[str, Any]], columns: Sequence[str], *, as_jso
 
 
 class TerminalReporter:
-    """Shows phases as progress bars and news as sentences, on standard error, so that output can be piped."""
+    """Shows phases as progress bars (lines without a terminal) and news as sentences, on standard error."""
 
     def phase(self, title: str, total: int) -> AbstractContextManager[Advance]:
         """See Reporter.phase."""
@@ -124,9 +150,9 @@ class TerminalReporter:
 
 @contextmanager
 def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """A progress bar of `total` steps, with an optional `note` below it; its function advances it by some steps.
+    """A progress bar of `total` steps (None: unknown), with an optional `note`; its function advances it by some steps.
 
-    Without a terminal it is printed once, at the end.
+    Without a terminal, progress is printed as lines.
     """
     with _progress(title, total) as update:
         yield lambda steps=1, note="": update(advance=steps, note=note)
@@ -134,18 +160,23 @@ def bar(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar whose function sets how many steps are done; without a terminal, one line at the end."""
+    """A progress bar whose function sets how many steps are done; lines without a terminal."""
     with _progress(title, total) as update:
         yield lambda reached: update(completed=reached, total=max(total, reached))
 
 
 @contextmanager
 def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
+    if not ERR.is_terminal:
+        with print_progress(title, total, _print_line) as update:
+            yield update
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from .noting import Noting
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    counting = MofNCompleteColumn() if total is not None else TextColumn("{task.completed:,}")
+    columns = (TextColumn("{task.description}"), BarColumn(), counting, TimeElapsedColumn())
     with Noting(*columns, console=ERR) as progress:
         yield partial(progress.update, progress.add_task(title, total=total, note=""))
 
@@ -153,6 +184,10 @@ def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 @contextmanager
 def spinner(title: str) -> Iterator[None]:
     """A spinner with the elapsed time, for work without steps; without a terminal, one line at the end."""
+    if not ERR.is_terminal:
+        with print_progress(title, None, _print_line):
+            yield
+        return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), SpinnerColumn(finished_text=""), TimeElapsedColumn())
@@ -160,6 +195,10 @@ def spinner(title: str) -> Iterator[None]:
         task = progress.add_task(title, total=1)
         yield
         progress.advance(task)
+
+
+def _print_line(text: str) -> None:
+    ERR.print(Text(text), soft_wrap=True)
 
 
 def confirm(question: str, *, yes: bool) -> None:

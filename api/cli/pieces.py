@@ -8,15 +8,21 @@ import msgspec
 import typer
 
 from eventlog.events import PieceKind
+from gate.figures import decimal
 from projections.memories import LOOSE
 
 from ..positions import moment_of
 from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
 from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
+from .in_words import piece_facts
+from .output import AsJson, AsOf, emit_json, one_of, open_project, print_facts, print_rows, say, table
 
+STATUSES: Final = ("candidate", "promoted", "demoted", "retired", "quarantined", "cold")
 Status = Annotated[
-    str | None, typer.Option(help="candidate, promoted, demoted, retired, quarantined, or cold (promoted and idle).")
+    str | None,
+    typer.Option(
+        callback=one_of(STATUSES, "status of a piece"), help=f"One of {', '.join(STATUSES)} (promoted and idle)."
+    ),
 ]
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
 
@@ -30,7 +36,8 @@ def group_of(kind: PieceKind) -> typer.Typer:
     def list_(status: Status = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
         """List pieces, the most valuable first: what each says, its record, and the evidence that decides next."""
         rows = sorted(piece_rows(kind, status, as_of), key=lambda row: (-row["worth"], row["piece"]))
-        print_rows(rows, LISTED, as_json=as_json, empty=f"no {name}")
+        told = rows if as_json else [{**row, "worth": decimal(row["worth"])} for row in rows]
+        print_rows(told, LISTED, as_json=as_json, empty=why_empty(name, status))
 
     @app.command()
     def show(
@@ -45,6 +52,13 @@ def group_of(kind: PieceKind) -> typer.Typer:
             print_record(found, {key: describe_uplift(each) for key, each in helps.items()})
 
     return app
+
+
+def why_empty(name: str, status: str | None) -> str:
+    """Why a list of pieces is empty: none has the status asked for, or there are none."""
+    return f"no {name} " + (
+        "yet; `flywheel run` proposes some if runs fail" if status is None else f"with the status {status}"
+    )
 
 
 def piece_rows(kind: PieceKind, status: str | None, as_of: str | None) -> list[dict[str, Any]]:
@@ -71,7 +85,7 @@ def plain_report(report: PieceReport) -> dict[str, Any]:
 
 def print_record(found: PieceRecord, more: dict[str, str]) -> None:
     """Print a piece for people: its facts and a few `more`, then its history and its trials as tables."""
-    print_facts(list({**plain_report(found.report), **more}.items()))
+    print_facts([*piece_facts(found.report), *more.items()])
     for kind, rows in ((StatusRow, found.history), (TrialRow, found.trials)):
         say("")
         table(kind.__struct_encode_fields__, [msgspec.structs.astuple(row) for row in rows])

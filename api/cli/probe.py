@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agents.envs.clients.client import EnvClient
+from agents.envs.errors import OneInstance
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
@@ -46,6 +47,8 @@ def probe(
     """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
+    if spoken is not None and spoken.one_instance:
+        raise OneInstance(url=site)
     with open_project() as house, _site_to_probe(house, site, admin_url, spoken) as placed:
         target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)

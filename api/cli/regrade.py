@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agents.rewards import REWARD_VERSION
 from gate.figures import decimal
 
-from ..history.regrade import Regrade, ended_runs_of, regrade_runs
 from .output import AsJson, bar, emit_json, open_project, print_rows, say
+
+if TYPE_CHECKING:
+    from ..history.regrade import Regrade
 
 _SHOWN = 50
 _USUAL = frozenset({"already", "graded"})
@@ -25,7 +26,7 @@ def regrade(
     runs: RunIds = None,
     sweep: SweepOf = None,
     all_: Annotated[bool, typer.Option("--all", help="All ended runs.")] = False,
-    verifier: Annotated[str, typer.Option(help="Version of the verifier.")] = REWARD_VERSION,
+    verifier: Annotated[str | None, typer.Option(help="Version of the verifier. Default: the one of new runs.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Grade ended runs again from their recorded end state, with another verifier. The newest grade is in force.
@@ -33,6 +34,11 @@ def regrade(
     Earlier grades are kept. Runs whose grade in force is already this verifier's are skipped, so an interrupted command
     can be repeated.
     """
+    from agents.rewards import REWARD_VERSION
+
+    from ..history.regrade import ended_runs_of, regrade_runs
+
+    verifier = verifier or REWARD_VERSION
     with open_project() as house:
         views = house.views()
         named = [

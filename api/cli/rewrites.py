@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .output import AsJson, AsOf, emit_json, print_rows
-from .pieces import Status, piece_record, piece_rows, plain_report, print_record
+from .pieces import Status, piece_record, piece_rows, plain_report, print_record, why_empty
 
 LISTED = ("rewrite", "status", "wins", "losses", "trials", "U", "V", "controls_passed", "next_look", "step", "does")
 
@@ -18,7 +18,7 @@ app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
 def list_(status: Status = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List rewrites with their wins and losses, and the evidence that decides next."""
     rows = piece_rows("rewrite", status, as_of)
-    print_rows(rows, LISTED, as_json=as_json, empty="no rewrites; `flywheel run` proposes some if runs fail")
+    print_rows(rows, LISTED, as_json=as_json, empty=why_empty("rewrites", status))
 
 
 @app.command()

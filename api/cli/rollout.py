@@ -13,7 +13,7 @@ from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
-from projections.datasets.variance import classes
+from projections.datasets.variance import GroupClass, classes
 
 from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
@@ -21,13 +21,14 @@ from ..environments.connect import Where
 from ..errors import Unknown
 from ..queries.sweeps import plans_of
 from ..sweeps.executors import Way
+from ..sweeps.missing import MissingGroup, describe_missing, read_missing
 from ..sweeps.plan import Draw, biased_generator, play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_report import row, show, tell
-from .sweep_setup import OPERATOR, SweepSetup, plan_now, set_up_sweep
+from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 
@@ -65,7 +66,10 @@ def sweep(
     dialect: DialectFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it."""
+    """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it.
+
+    The exit code is 1 if no run could be graded.
+    """
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -88,12 +92,13 @@ def sweep(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
+        playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             taken = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course)
             found = options.sweep_templates(ready.house, ready.client, templates, task)
             generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
-            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
-        _finish(ready, planned, course, limits, plan_only=plan_only, as_json=as_json)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(playing, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
 @app.command("biased")
@@ -140,6 +145,7 @@ def biased_(
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)
+        playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             if of is not None:
                 _refuse_unknown(of, plans_of(ready.house.store, ready.house.views(), of))
@@ -150,8 +156,8 @@ def biased_(
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
                 return
-            planned = plan_now(ready, generator, rng_seed, learn=learn, queued=plan_only)
-        _finish(ready, planned, course, None, plan_only=plan_only, as_json=as_json)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+        _finish(playing, planned, course, None, plan_only=plan_only, as_json=as_json)
 
 
 @app.command()
@@ -168,6 +174,7 @@ def status(
         events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
         found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
         groups = {} if name is None else classes(views, name)
+        missing = () if name is None else read_missing(house.store, views, f"{name}__")
     _refuse_unknown(name, found)
     if name is None:
         rows = [row(each) for each in found[-limit:]]
@@ -175,8 +182,8 @@ def status(
             "sweep",
             "received",
             "graded",
+            "halted",
             "missing",
-            "failed",
             "playing",
             "waiting",
             "passed",
@@ -185,9 +192,21 @@ def status(
         )
         print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; run `flywheel rollout sweep`")
     elif as_json:
-        emit_json({**row(found[0]), "groups": {key: dataclasses.asdict(each) for key, each in groups.items()}})
+        emit_json(_as_plain(found[0], groups, missing))
     else:
         show(found[0], groups)
+        for line in describe_missing(missing):
+            say(line)
+
+
+def _as_plain(
+    found: SweepProgress, groups: dict[str, GroupClass], missing: Sequence[MissingGroup]
+) -> dict[str, object]:
+    return {
+        **row(found),
+        "groups": {key: dataclasses.asdict(each) for key, each in groups.items()},
+        "missing_because": [dataclasses.asdict(each) for each in missing],
+    }
 
 
 def _refuse_unknown(sweep: str | None, known: Iterable[SweepPlanned | SweepProgress]) -> None:
@@ -224,10 +243,12 @@ def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json
     events = plans_of(ready.house.store, views, name)
     (found,), groups = sweep_progress(views, events), classes(views, name)
     if as_json:
-        told = {key: dataclasses.asdict(each) for key, each in groups.items()}
         seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
-        emit_json({**row(found), "groups": told, "seeking": seeking})
-        return
-    show(found, groups)
-    if sought is not None:
-        say(f"{sought.added} siblings added; {sought.stopped}.")
+        missing = read_missing(ready.house.store, views, f"{name}__")
+        emit_json({**_as_plain(found, groups, missing), "seeking": seeking})
+    else:
+        show(found, groups)
+        if sought is not None:
+            say(f"{sought.added} siblings added; {sought.stopped}.")
+    if found.is_in_vain:
+        raise typer.Exit(1)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from difflib import unified_diff
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from agents.rollouts.replay import Replayed
-from eventlog.events import Event, RecoveryDecided, RunStarted, StepTaken
 from gate.figures import count_noun, decimal, dollars
 from projections.rewards import VerifierGrade
 from projections.taint import erased_runs, withdrawals
+from projections.verdicts import VERDICTS
 
-from ..history.replay import replay_run
-from ..history.withdraw import taint_of_runs, withdrawable, withdrawal
-from ..history.withdraw import withdraw_runs as withdrawn
+from ..errors import Unknown
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
-from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say, table
+from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
+
+if TYPE_CHECKING:
+    from agents.rollouts.replay import Replayed
+    from eventlog.events import Event
+
+    from ..house import House
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
+STATUSES = ("started", "completed", "halted", "out_of_budget", "missing")
 MARKS = ("withdrawn", "erased", "contaminated")
 """What takes a run out of learning: each is a column of the list where any run has it."""
 
@@ -33,7 +35,9 @@ MARKS = ("withdrawn", "erased", "contaminated")
 @app.command("list")
 def list_(
     sweep: Annotated[str | None, typer.Option(help="Only runs of this sweep or evaluation.")] = None,
-    status: Annotated[str | None, typer.Option(help="started, completed, halted, out_of_budget or missing.")] = None,
+    status: Annotated[
+        str | None, typer.Option(callback=one_of(STATUSES, "status of a run"), help=f"One of {', '.join(STATUSES)}.")
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that were graded and did not pass.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
     after: Annotated[str, typer.Option(help="Continue after this run.")] = "",
@@ -44,12 +48,34 @@ def list_(
     wanted = RunFilter(prefix=sweep, status=status, is_failed=failed)
     with open_project() as house:
         page, following = find_runs(house.views_at(as_of), wanted, after=after or None, limit=limit)
+        empty = "" if page else _why_empty(house, wanted, as_of, after)
     rows = [_row(found) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
-    print_rows(rows, columns, as_json=as_json, empty="no runs yet; `flywheel run` makes some")
+    columns += ("missing_reason",) if any(row.get("missing_reason") for row in rows) else ()
+    print_rows(rows, columns, as_json=as_json, empty=empty)
     if following is not None and not as_json:
         say(f"There are more; continue with --after {following}")
+
+
+def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str) -> str:
+    """Why a list of runs is empty. Raises Unknown if its sweep or evaluation does not exist."""
+    views = house.views_at(as_of)
+    if not find_runs(views, RunFilter(), after=None, limit=1)[0]:
+        return f"no runs up to position {views.upto}; `flywheel run` makes some"
+    if wanted.prefix is not None and not find_runs(views, RunFilter(prefix=wanted.prefix), after=None, limit=1)[0]:
+        is_planned = next(house.store.read(stream=f"sweep/{wanted.prefix}"), None) is not None
+        if not is_planned and views.get(VERDICTS, wanted.prefix) is None:
+            way_out = "`flywheel rollout status` and `flywheel gate list` name them."
+            raise Unknown(what="sweep or evaluation", actual=wanted.prefix, way_out=way_out)
+        return f"no run of {wanted.prefix} has started yet"
+    asked = {
+        f"of {wanted.prefix}": wanted.prefix,
+        f"with the status {wanted.status}": wanted.status,
+        "graded as failed": wanted.is_failed,
+        f"after {after}": after,
+    }
+    return f"no run {' '.join(words for words, given in asked.items() if given)}"
 
 
 def _row(found: GradedRun) -> dict[str, Any]:
@@ -74,6 +100,8 @@ def show(
     run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
+    from eventlog.events import RunMissing, StepTaken
+
     with open_project() as house:
         views = house.views_at(as_of)
         found = show_run(house.store, views, run)
@@ -85,6 +113,7 @@ def show(
     row |= {
         name: None if fact is None else f"since position {fact.since}: {fact.reason}" for name, fact in facts.items()
     }
+    row["missing because"] = next((event.detail for event in events if isinstance(event, RunMissing)), None)
     row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
     others = () if found.reward is None else found.reward.others
     row |= {f"graded by {grade.version}": _describe_grade(grade) for grade in others}
@@ -101,6 +130,8 @@ def show(
 
 def _print_learned(events: Sequence[Event]) -> None:
     """Print the conflicts within the run's plan and the decisions of recovery, where there are any."""
+    from eventlog.events import RecoveryDecided, RunStarted
+
     conflicts = [each for event in events if isinstance(event, RunStarted) for each in event.conflicts]
     if conflicts:
         say("")
@@ -131,6 +162,8 @@ def withdraw(
     Rewrites, groups and later datasets continue as if the runs had never been played. Champions, verdicts and costs
     keep their facts. This cannot be undone.
     """
+    from ..history.withdraw import taint_of_runs, withdraw_runs, withdrawable, withdrawal
+
     with open_project() as house:
         views = house.views()
         chosen = withdrawable(views, runs)
@@ -141,7 +174,7 @@ def withdraw(
         since = None
         if not dry_run:
             confirm(f"Withdraw {count_noun(len(chosen), 'run')}?", yes=yes)
-            since = withdrawn(house.store, chosen, reason, ACTOR)
+            since = withdraw_runs(house.store, chosen, reason, ACTOR)
     if as_json:
         emit_json({"runs": chosen, "since": since, "reason": reason, "tainted": found})
     elif since is None:
@@ -156,6 +189,10 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
 
     The exit code is 0 if it is identical, 1 if it differs or if bytes that it needs were erased.
     """
+    import dataclasses
+
+    from ..history.replay import replay_run
+
     with open_project() as house:
         found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:
@@ -167,6 +204,8 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
 
 
 def _print_replay(found: Replayed) -> None:
+    from difflib import unified_diff
+
     if found.outcome == "erased":
         say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
         return

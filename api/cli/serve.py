@@ -11,6 +11,7 @@ from ..app import create_app
 from ..ports import listen
 from ..settings import read_settings
 from .db import first_token
+from .interrupts import INTERRUPTED, leave_to_server
 from .output import open_project, say
 
 
@@ -26,4 +27,7 @@ def serve(
         first_token(house)
         say(f"Serving on http://{address}:{taken}. Endpoints: docs/rest.md, and /openapi.json with a token")
         config = uvicorn.Config(create_app(house), log_level="warning", access_log=False)
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+        with leave_to_server():
+            server.run(sockets=[listener])
+    raise typer.Exit(INTERRUPTED)

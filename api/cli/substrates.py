@@ -6,13 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
+from gate.figures import decimal, dollars
+
 from ..queries.substrates import SubstrateCluster, list_clusters, show_cluster
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
+from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
-_LISTED = ("environment", "cluster", "substrate", "chosen", "pulls", "idle", "value_micro", "cost_micro", "is_best")
-_HISTORY = ("since", "substrate", "pulls", "value_micro", "epsilon_micro")
+_LISTED = ("environment", "cluster", "substrate", "chosen", "pulls", "idle", "value", "cost", "is_best")
+_HISTORY = ("since", "substrate", "pulls", "value", "epsilon")
 
 
 @app.command("list")
@@ -21,9 +23,9 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     with open_project() as house:
         found = list_clusters(house.views_at(as_of))
     rows = [row for cluster in found.clusters for row in _rows(cluster)]
-    print_rows(
-        rows, _LISTED, as_json=as_json, empty="nothing was chosen yet; `flywheel run` does when pieces are on trial"
-    )
+    told = rows if as_json else [_in_words(row) for row in rows]
+    empty = "nothing was chosen yet; `flywheel run` does when pieces are on trial"
+    print_rows(told, _LISTED, as_json=as_json, empty=empty)
 
 
 @app.command()
@@ -45,11 +47,22 @@ def show(
     if as_json:
         emit_json({"cluster": cluster, "epsilon_micro": present.epsilon, "substrates": rows, "history": history})
         return
-    print_facts([("cluster", cluster), ("epsilon_micro", present.epsilon), ("pulls", present.pulls)])
+    print_facts([("cluster", cluster), ("epsilon", decimal(present.epsilon)), ("pulls", present.pulls)])
     say("")
-    table(_LISTED[2:], [[row[name] for name in _LISTED[2:]] for row in rows])
+    print_rows([_in_words(row) for row in rows], _LISTED[2:], as_json=False, empty="")
     say("")
-    table(_HISTORY, [[row[name] for name in _HISTORY] for row in history])
+    print_rows([_in_words(row) for row in history], _HISTORY, as_json=False, empty="")
+
+
+def _in_words(row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose micro-units are written as decimals and dollars."""
+    micro = {name: row.get(f"{name}_micro") for name in ("value", "epsilon", "cost")}
+    known = {
+        name: dollars(amount) if name == "cost" else decimal(amount)
+        for name, amount in micro.items()
+        if amount is not None
+    }
+    return row | known
 
 
 def _rows(cluster: SubstrateCluster) -> list[dict[str, Any]]:

@@ -175,7 +175,9 @@ def read_seeds(text: str) -> tuple[int, ...]:
             raise typer.BadParameter(
                 f"{part!r} is neither a seed nor a range; expected for example 0-11,40"
             ) from problem
-    amount = sum(max(0, each.stop - each.start) for each in ranges)
+        if not ranges[-1]:
+            raise typer.BadParameter(f"the range {part!r} ends before it begins; expected for example 1-5")
+    amount = sum(each.stop - each.start for each in ranges)
     if amount > _MOST_SEEDS:
         raise typer.BadParameter(f"{text!r} names {amount} seeds; expected {_MOST_SEEDS} at most")
     return tuple(seed for each in ranges for seed in each)

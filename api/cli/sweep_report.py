@@ -27,7 +27,8 @@ def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:
         [
             ("sweep", f"{found.sweep} on {found.environment} with {found.artifact}"),
             ("runs", found.sentence()),
-            ("passed", f"{found.passed} of {found.graded + found.failed}"),
+            ("passed", f"{found.passed} of {found.graded} graded"),
+            ("halted", f"{found.halted} of {found.graded} graded: the agent gave up or ran out of its budget"),
             ("cost", dollars(found.cost)),
             ("groups", f"{usable} of {len(groups)} differ enough to learn from (GRPO)"),
         ]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import typer
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor, refuse_without_logprobs
@@ -23,11 +25,12 @@ from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.sweeps import plans_of, sweeps_on
 from ..sweeps.executors import Way, executor_of, options_of, refuse_other
+from ..sweeps.first_call import ask_first
 from ..sweeps.jobs import refuse_session_not_kept
 from ..sweeps.plan import first_facts, next_sweep_name, plan
 from ..sweeps.step_checks import refuse_unchecked
 from ..training.weights import folders_of
-from .output import TerminalReporter, open_project
+from .output import ERR, TerminalReporter, open_project
 from .sweep_options import dialect_from
 
 OPERATOR = "operator"
@@ -88,6 +91,17 @@ def set_up_sweep(
         first_facts(house)
         see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
         yield SweepSetup(house, site, placed.environment, executor, _known_as(house, site, name, executor))
+
+
+def call_first(ready: SweepSetup, *, needs_logprobs: bool) -> SweepSetup:
+    """Ask the policy's model one question, before a sweep is planned that it could not play. Raises ModelFailure."""
+    return replace(ready, executor=ask_first(ready.executor, lambda _: not needs_logprobs and go_without_logprobs()))
+
+
+def go_without_logprobs() -> bool:
+    """Ask on a terminal whether to play without logprobs; elsewhere False."""
+    question = "The endpoint returns no logprobs, so its runs cannot be trained on with GRPO. Play without them?"
+    return ERR.is_terminal and typer.confirm(question, err=True)
 
 
 def _known_as(house: House, site: str, name: str | None, executor: Executor) -> tuple[SweepPlanned, ...]:

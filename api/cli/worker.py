@@ -26,6 +26,7 @@ from ..course import Course
 from ..environments.connect import Where, placed_at
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
+from ..sweeps.first_call import ask_first
 from ..sweeps.step_checks import Watching, nobody, watching_of
 from ..sweeps.worker import ROLES, Role, see_site, work
 from ..training.weights import folders_of
@@ -33,6 +34,7 @@ from . import course_options as options
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
 from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
+from .sweep_setup import go_without_logprobs
 
 _TEXTS = {
     "added": "added {count} planned jobs to the queue",
@@ -47,6 +49,7 @@ _TEXTS = {
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
+    "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]
@@ -125,6 +128,7 @@ def worker(
             see_site(house, placed, site, reporter)
             own = folders_of(house)
             doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs, folder_of=own))
+            doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             checking = watching_of(house.settings, placed.environment, site, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
             client = placed.environment if "runner" in chosen else None

@@ -40,6 +40,7 @@ from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
+from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import (
     Draw,
     biased_generator,
@@ -53,16 +54,10 @@ from ..sweeps.plan import (
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import FRUITLESS, Next, cover_tasks, decide
-from .rounds import FastRound, SiteStatus, news, rounds_played, site_status
+from .rounds import Watch, news, rounds_played, site_status, unseen
 
 Pool = Callable[[], TrialPool]
 """Reads what can be tried, once: the more pieces there are, the longer it takes."""
-
-Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
-
-
-def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
-    """A watch that ignores every update."""
 
 
 def never() -> bool:
@@ -92,7 +87,7 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, ForgedEvents, NotAdmitted, LockLost.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, NothingGraded, LockLost.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
@@ -109,6 +104,8 @@ class Controller:
             if step.what == "stop":
                 why = said if said is not None and self._has_every_verdict(used) else step.why
                 close_course(self.house.store, views, self.site, why)
+                if step.is_in_vain:
+                    raise nothing_graded(self.house.store, views, require(step.sweep).sweep)
                 return why
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
@@ -130,7 +127,7 @@ class Controller:
             course=self.course,
             site=self.site,
             on_trial=pool().names if used.rounds >= FRUITLESS else (),  # `decide` asks from there on
-            last=last_round(self.house.store, views, self.site),
+            last=last_round(self.house.store, views, self.site, self._templates()),
             executor=self.executor,
             now=datetime.now(UTC),
             void=used.void,
@@ -271,7 +268,7 @@ class Controller:
         """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
         course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
         siblings = siblings_for_trials(pool(), course.siblings)
-        last, held = last_round(self.house.store, views, self.site), benchmark_seeds(views, self.site)
+        last, held = last_round(self.house.store, views, self.site, found), benchmark_seeds(views, self.site)
         planned = sweeps_on(views, self.site)
         if last is not None:
             instances = seeds * len(found)

@@ -15,7 +15,7 @@ from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS
+from projections.runs import PLANLESS, RUNS
 
 from ..course import BASE, Course
 from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
@@ -31,12 +31,13 @@ FRUITLESS = 2
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The next step and the reason for it."""
+    """The next step and the reason for it. A stop `is_in_vain` if every run of the last round is missing."""
 
     what: Literal["play_sweep", "plan_sweep", "play_arms", "open_evaluation", "renew_benchmark", "stop"]
     why: str
     sweep: SweepPlanned | None = None
     evaluation: str | None = None
+    is_in_vain: bool = False
 
 
 def decide(
@@ -57,16 +58,19 @@ def decide(
 
     `sweeps` are those that are not known to have ended.
     Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
-    Only `last`, the controller's last round, tells whether there is something to improve. Pieces that are cold at `now`
-    enter no challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's
-    last verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run
-    of this site (not `is_concerned`), this site does not judge it.
+    Only `last` (see `last_round`) tells whether there is something to improve. Pieces that are cold at `now` enter no
+    challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
+    verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
+    this site (not `is_concerned`), this site does not judge it. A course whose last round brought only missing runs
+    ends, because the next round would end alike.
     """
     if void is not None:
         return Next("stop", f"{void} was decided: void")
     begun = _resume_begun(views, sweeps, site, executor)
     if begun is not None:
         return begun
+    if rounds and last is not None and _is_in_vain(views, last):
+        return Next("stop", f"every run of {last.sweep} is missing", last, is_in_vain=True)
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
@@ -74,14 +78,28 @@ def decide(
     if is_concerned and challenger.memory.digest not in judged:
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
-        return Next("stop", f"every untreated run of {last.sweep} passed: nothing to improve")
-    if rounds >= course.max_rounds:
-        return Next("stop", f"{rounds} rounds brought nothing that the gate has not judged{_aside(views)}")
-    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
-        return Next("stop", f"nothing helps: runs of {last.sweep} failed, and nothing is on trial{_aside(views)}")
+        return Next("stop", f"every run of {last.sweep} without a piece on trial passed: nothing to improve")
+    why = _why_fruitless(course, rounds, last, challenger, on_trial)
+    if why is not None:
+        return Next("stop", f"{why}{_aside(views)}")
     if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def _why_fruitless(
+    course: Course,
+    rounds: int,
+    last: SweepPlanned | None,
+    challenger: Artifact,
+    on_trial: Collection[str],
+) -> str | None:
+    """Why another round would not help; None if it may."""
+    if rounds >= course.max_rounds:
+        return f"{rounds} rounds brought nothing that the gate has not judged"
+    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
+        return f"nothing helps: runs of {last.sweep} failed, and nothing is on trial"
+    return None
 
 
 def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, executor: Executor) -> Next | None:
@@ -126,6 +144,12 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
     return is_played_with(sweep, present) and not failed
+
+
+def _is_in_vain(views: Views, sweep: SweepPlanned) -> bool:
+    """True if every run of a sweep is missing."""
+    missing = {key for key, run in views.find(RUNS, f"{sweep.sweep}__").items() if run.status == "missing"}
+    return all(spec.spec_id in missing for spec in sweep.specs)
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:

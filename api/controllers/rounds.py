@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from eventlog.events import SweepPlanned
+from gate.figures import count_noun
 from projections.candidacy import Candidacy
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
+from projections.evidence import Seeds
 from projections.failures import FAILURES, clusters
 from projections.memories import candidacies
 from projections.pieces import PieceState
@@ -52,6 +54,13 @@ class SiteStatus:
     verdicts: tuple[tuple[str, str], ...]
 
 
+Watch = Callable[[tuple[FastRound, ...], SiteStatus], None]
+
+
+def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
+    """A watch that ignores every update."""
+
+
 def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[FastRound, ...]:
     """Each sweep as a round, in order, counted from 1."""
     pieces = candidacies(views).values()
@@ -76,12 +85,20 @@ def news(views: Views, sweep: SweepPlanned, before: Mapping[str, str]) -> Iterat
     prefix = f"{sweep.sweep}__"
     for cluster in clusters(views.find(FAILURES, prefix).values(), contaminated_runs(views, prefix)):
         where = f" at step “{cluster.step_intent}”" if cluster.step_intent else ""
-        yield f"{len(cluster.runs)} runs of {cluster.template} failed: {cluster.failure_class}{where}"
+        yield f"{count_noun(len(cluster.runs), 'run')} of {cluster.template} failed: {cluster.failure_class}{where}"
     for key, state in candidacies(views).items():
         if key not in before:
             yield f"proposed {key}: {_does(state)} (learned from {state.proposed_by or 'no run'})"
         elif state.status != before[key]:
-            yield f"{state.status} {key}: {state.wins} of {state.wins + state.losses} trial runs won"
+            yield f"{state.status} {key}: {_record(state)}"
+
+
+def _record(state: Candidacy) -> str:
+    """The trial runs of a piece so far. A sweep's last trials may come after the one that decided."""
+    won = f"{state.wins} of {state.wins + state.losses} trial runs won so far"
+    if state.status == "promoted" and isinstance(state.rule, Seeds):
+        return f"{state.rule.wins_to_promote} wins in a row; {won}"
+    return won
 
 
 def _does(state: Candidacy) -> str:

@@ -15,6 +15,7 @@ from agents.executors.executor import Executor
 from agents.models.local.network import refuse_missing
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SftQuery, SweepPlanned, Template
+from gate.figures import count_noun
 from projections.checkpoints import WeightsState
 
 from ..course import BASE, WARM_UP
@@ -50,6 +51,7 @@ DEMONSTRATOR: Final = Demonstrator(wording="brief")
 """Executor of the demonstrations. Its prompts are brief, because the model to train is small."""
 
 _MICRO: Final = 1_000_000
+_FIRST_SEEDS: Final = 10
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,22 @@ class Warming:
             self.reporter.say(
                 f"{shown.sweep} demonstrates {', '.join(template.oracle_task_id for template in templates)}"
             )
+        first = _first_of(shown)
+        if len(first.specs) < len(shown.specs) and success_of(self.house.views(), first) is None:
+            play_sweep(self.house, self.client, first, self.course.sizes, self.reporter, DEMONSTRATOR)
+            left = count_noun(len(shown.specs) - len(first.specs), "further demonstration")
+            self._warn_if_cold(first, f"{left} will take longer than these; Ctrl-C stops before them")
         play_sweep(self.house, self.client, shown, self.course.sizes, self.reporter, DEMONSTRATOR)
+
+    def _warn_if_cold(self, shown: SweepPlanned, aside: str) -> None:
+        """Say if too few demonstrations passed to teach a model anything."""
+        passed = require(success_of(self.house.views(), shown))
+        if not self.warming.is_warm(passed):
+            count = round(passed * len(shown.specs) / _MICRO)
+            shared = count_noun(len(shown.specs), "demonstration")
+            told = f"{count} of {shared} passed, less than {self.warming.low} of them"
+            way_out = "a model trained on them will hardly do better. Run the fast loop first to improve the plans"
+            self.reporter.say(f"{told}: {way_out}{aside and f'. {aside}'}")
 
     def _freeze(self, shown: SweepPlanned) -> None:
         start = first_base(self.house, shown, self.warming.shape)
@@ -110,10 +127,7 @@ class Warming:
         made = freeze.make_rows(self.house.store, self.house.blobs, self.house.views(), query)
         digest = freeze.freeze_dataset(self.house.store, freeze.refuse_empty(made), WARM_UP)
         self.reporter.say(f"froze dataset {digest[:8]}: {made.height} rows of {len(shown.specs)} demonstrations")
-        passed = require(success_of(self.house.views(), shown))
-        if not self.warming.is_warm(passed):
-            way_out = "a model trained on them will hardly do better. Run the fast loop first to improve the plans"
-            self.reporter.say(f"{_share(passed)} of the demonstrations passed, less than {self.warming.low}: {way_out}")
+        self._warn_if_cold(shown, "")
 
     def _train(self, step: WarmingNext) -> None:
         """Train one turn. If its dataset is no longer valid, freeze a new one, and all turns start over."""
@@ -202,6 +216,12 @@ class Warming:
 def is_told_briefly(house: House, base: str) -> bool:
     """True if a base model was made by a warm-up of this project, with brief prompts."""
     return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, WARM_UP)})
+
+
+def _first_of(shown: SweepPlanned) -> SweepPlanned:
+    """The demonstrations at the first seeds, which tell early how many will pass."""
+    seeds = set(list(dict.fromkeys(spec.env_seed for spec in shown.specs))[:_FIRST_SEEDS])
+    return shown.model_copy(update={"specs": tuple(spec for spec in shown.specs if spec.env_seed in seeds)})
 
 
 def _share(success: int) -> str:

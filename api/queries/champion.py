@@ -7,7 +7,8 @@ import msgspec
 from projections.champions import CHAMPION, CHAMPIONS, ChampionState
 from projections.engine.views import Views
 
-from .facts import find_state, require
+from ..errors import NoChampion
+from .facts import require
 from .history import Since, history_of
 
 
@@ -29,12 +30,11 @@ def present_champion(views: Views) -> ChampionState:
 
 
 def show_champion(views: Views) -> ChampionAnswer:
-    """The champion. Raises Unknown where none was pointed at yet."""
-    way_out = (
-        f"None was pointed at up to position {views.upto}; `flywheel run` points the first one,"
-        " `flywheel champion point` any."
-    )
-    return ChampionAnswer(champion=find_state(views, CHAMPIONS, CHAMPION, what="champion", way_out=way_out))
+    """The champion. Raises NoChampion where none was pointed at yet."""
+    state = views.get(CHAMPIONS, CHAMPION)
+    if state is None:
+        raise NoChampion(upto=int(views.upto))
+    return ChampionAnswer(champion=state)
 
 
 def champion_history(views: Views) -> ChampionHistory:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from eventlog.events import Event
+from eventlog import events
 from eventlog.store import EventStore, Position, Recorded
 
 
@@ -23,7 +23,7 @@ class LoggedEvent(msgspec.Struct, frozen=True, kw_only=True):
     cause: int | None
     type: str
     schema_version: int
-    event: Event
+    event: events.Event
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):

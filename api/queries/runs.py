@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import asdict
 
-from eventlog.events import Spec
 from eventlog.store import EventStore
 from projections.contamination import contaminated_among, is_contaminated
 from projections.engine.views import Views
@@ -20,6 +20,9 @@ from ..errors import Unknown
 from .events import LoggedEvent, logged_event
 from .facts import find_state
 from .paging import MOST_READ, filter_page, page_after
+
+if TYPE_CHECKING:
+    from eventlog.events import Spec
 
 WAY_OUT = "List them with `flywheel runs list` or GET /v1/runs."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eventlog.disowned import read_in_force
-from eventlog.events import SweepPlanned
+from eventlog.events import SweepPlanned, Template
 from eventlog.store import EventStore, Position
 from projections.engine.views import Views
 from projections.sweeps import SWEEPS, SweepsState
@@ -29,10 +29,17 @@ def open_sweeps(store: EventStore, views: Views, site: str) -> tuple[SweepPlanne
     return tuple(event for name in sweeps_on(views, site).open for event in plans_of(store, views, name))
 
 
-def last_round(store: EventStore, views: Views, site: str, actor: str = CONTROLLER) -> SweepPlanned | None:
-    """The last sweep that an actor planned on a site to learn from, with added siblings."""
+def last_round(
+    store: EventStore, views: Views, site: str, tasks: Iterable[Template], actor: str = CONTROLLER
+) -> SweepPlanned | None:
+    """The last sweep that an actor planned on a site to learn from, with added siblings.
+
+    None if there is none, or if it lacked any of these tasks, because it says nothing about those.
+    """
     name = sweeps_on(views, site).last_round(actor)
-    return None if name is None else whole_sweep(plans_of(store, views, name))
+    last = None if name is None else whole_sweep(plans_of(store, views, name))
+    held = set() if last is None else {each.template_id for each in last.templates}
+    return last if held.issuperset(each.template_id for each in tasks) else None
 
 
 def whole_sweep(plans: Iterable[SweepPlanned]) -> SweepPlanned | None:

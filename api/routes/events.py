@@ -9,8 +9,9 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import Field, ValidationError
 
+from eventlog.chain import EXACT
 from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
-from eventlog.events.event import EXACT, Count
+from eventlog.events.event import Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
 from projections.access import TokenState
 

@@ -12,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventlog.chain import EXACT
 from eventlog.errors import FlywheelError
-from eventlog.events.event import EXACT
 from eventlog.postgres import PostgresStore
 from eventlog.store import Position
 from projections.engine.views import PostgresViews

@@ -20,7 +20,7 @@ from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import abandon, rollout, stopwatch
 from eventlog.blobs.postgres import without_flush
-from eventlog.events import Artifact, Spec, SweepPlanned
+from eventlog.events import Artifact, RunMissing, Spec, SweepPlanned
 from projections.candidacy import may_return
 from projections.engine.views import Views
 from projections.memories import candidacies
@@ -35,6 +35,7 @@ from ..queries.facts import require
 from ..reporter import Reporter
 from .advisor import advisor_of
 from .executors import inspector_of
+from .missing import describe_missing, group_missing
 from .step_checks import watching_of
 
 
@@ -120,21 +121,27 @@ def play_jobs(
 
 def _dispatch(house: House, means: Means, title: str, jobs: Sequence[Job], course: Course, reporter: Reporter) -> None:
     calls = [Call(job, job.spec.state_key, session=job.spec.state_key is not None) for job in jobs]
-    errors = []
+    errors: list[BaseException] = []
+    missing: list[RunMissing | None] = []
     with reporter.phase(title, len(jobs)) as advance:
         for outcome in _outcomes(calls, lambda job, state: _play_alone(house, means, job, state), course):
             if outcome.error is not None:
                 errors.append(outcome.error)
             if outcome.ending == "timed_out":
-                give_up(house, outcome.call.work, means.executor, took_longer(require(course.timeout_s)))
+                why = took_longer(require(course.timeout_s))
+                missing.append(give_up(house, outcome.call.work, means.executor, why))
+            else:
+                missing.append(outcome.result)
             advance()
+    for line in describe_missing(group_missing(each for each in missing if each is not None)):
+        reporter.say(line)
     if errors:
         raise errors[0]
 
 
 def _outcomes(
-    calls: Sequence[Call[Job]], work: Callable[[Job, StateKey], None], course: Course
-) -> Iterator[Outcome[Job, None]]:
+    calls: Sequence[Call[Job]], work: Callable[[Job, StateKey], RunMissing | None], course: Course
+) -> Iterator[Outcome[Job, RunMissing | None]]:
     """Outcome of each call. Timed-out runs of an evaluation are retried, because a missing one voids its pair."""
     for tries_left in reversed(range(course.tries)):
         late = []
@@ -149,11 +156,14 @@ def _outcomes(
         calls = late
 
 
-def _play_alone(house: House, means: Means, job: Job, state: StateKey) -> None:
+def _play_alone(house: House, means: Means, job: Job, state: StateKey) -> RunMissing | None:
+    """Play one job. Returns its end if it is missing."""
     try:
-        play_one(house, means, job, state)
+        played = play_one(house, means, job, state)
     except StartedOtherwise as error:
-        give_up(house, job, means.executor, str(error))
+        return give_up(house, job, means.executor, str(error))
+    last = played.events[-1]
+    return last if played.stands and isinstance(last, RunMissing) else None
 
 
 def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
@@ -171,9 +181,9 @@ def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
         return played
 
 
-def give_up(house: House, job: Job, executor: Executor, why: str) -> None:
-    """Record an abandoned run as missing, unless it has ended. Raises KeyTaken."""
-    abandon(_with_memory(job, executor), house.store, house.blobs, executor.name, why)
+def give_up(house: House, job: Job, executor: Executor, why: str) -> RunMissing | None:
+    """Record an abandoned run as missing. Returns its end, None if the run had ended before. Raises KeyTaken."""
+    return abandon(_with_memory(job, executor), house.store, house.blobs, executor.name, why)
 
 
 def took_longer(timeout_s: float) -> str:

@@ -13,11 +13,11 @@ from projections.runs import RUNS, RunState
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """Counts of one sweep: `received = graded + missing + failed + playing + waiting`.
+    """Counts of one sweep: `received = graded + missing + playing + waiting`.
 
-    Each spec is in exactly one. graded: completed and graded by the oracle. failed: the agent halted or ran out of
-    budget (also graded). missing: the platform failed, no reward. playing: started and not ended. waiting: not
-    started. `passed` counts the runs that the oracle passed, among graded and failed.
+    Each spec is in exactly one. graded: played and graded by the oracle. missing: the platform failed, no reward.
+    playing: started and not ended. waiting: not started. Of the graded runs, the oracle passed `passed`, and the agent
+    gave up or ran out of its budget in `halted`.
     """
 
     sweep: str
@@ -25,7 +25,7 @@ class SweepProgress:
     artifact: str
     received: int
     graded: int
-    failed: int
+    halted: int
     missing: int
     playing: int
     waiting: int
@@ -37,9 +37,14 @@ class SweepProgress:
         """True if nothing is left to play."""
         return self.playing == self.waiting == 0
 
+    @property
+    def is_in_vain(self) -> bool:
+        """True if every run of an ended sweep is missing."""
+        return self.missing == self.received > 0
+
     def sentence(self) -> str:
         """The counts as text."""
-        books = f"{self.received} received = {self.graded} graded + {self.missing} missing + {self.failed} failed"
+        books = f"{self.received} received = {self.graded} graded + {self.missing} missing"
         return books if self.is_ended else f"{books} + {self.playing} playing + {self.waiting} waiting"
 
 
@@ -58,14 +63,15 @@ def _progress(views: Views, planned: list[SweepPlanned]) -> SweepProgress:
     rewards: Mapping[str, RewardState] = views.find(REWARDS, prefix)
     names = [spec.spec_id for event in planned for spec in event.specs]
     statuses = [runs[name].status if name in runs else "waiting" for name in names]
+    halted = statuses.count("halted") + statuses.count("out_of_budget")
     known = [rewards[name] for name in names if name in rewards]
     return SweepProgress(
         sweep=first.sweep,
         environment=first.environment,
         artifact=str(first.artifact),
         received=len(names),
-        graded=statuses.count("completed"),
-        failed=statuses.count("halted") + statuses.count("out_of_budget"),
+        graded=statuses.count("completed") + halted,
+        halted=halted,
         missing=statuses.count("missing"),
         playing=statuses.count("started"),
         waiting=statuses.count("waiting"),

@@ -19,7 +19,7 @@ from agents.envs.errors import EnvironmentFailure
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.models.model import Model
-from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms, suppress_lost_connection
+from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
@@ -27,7 +27,6 @@ from agents.rollouts.record import stopwatch
 from eventlog.disowned import read_in_force
 from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
-from eventlog.store import Position
 from projections.engine.views import Views
 
 from ..course import Course
@@ -43,6 +42,7 @@ from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
 from .jobs import give_up, jobs_of, play_one, took_longer
 from .plan import make_up, set_first_prices
+from .projecting import project
 from .step_checks import Watching, nobody
 
 ACTOR = "worker"
@@ -220,8 +220,9 @@ def work(
         return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
+    working = _work(house, running, tell, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling)
     try:
-        asyncio.run(_work(house, running, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling))
+        asyncio.run(working)
     finally:
         give_up()
 
@@ -229,6 +230,7 @@ def work(
 async def _work(
     house: House,
     running: Running | None,
+    tell: Callable[[Notice], None],
     give_up: Callable[[], None],
     *,
     is_once: bool,
@@ -236,8 +238,7 @@ async def _work(
     controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    stop_at_signals(stop, tell)
     lost: list[FlywheelError] = []
 
     def report_loss(failure: FlywheelError) -> None:
@@ -263,6 +264,20 @@ async def _work(
             raise result
 
 
+def stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> None:
+    """Set `stop` at SIGTERM or Ctrl-C. Another Ctrl-C ends the process at once, which is as safe as `kill -9`."""
+    loop = asyncio.get_running_loop()
+
+    def begin_to_stop() -> None:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        tell(Notice("stopping"))
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, begin_to_stop)
+
+
 def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """Create a runner at the site's queue. Appends default prices if there are none, since grading needs prices."""
     set_first_prices(at.house, ACTOR)
@@ -277,23 +292,3 @@ def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) 
         make_up(at.house, [sweep], Course(rule=at.rule))
     except (BlobMissing, BlobDamaged) as error:
         tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))
-
-
-def project(house: House, ended: Event, *, follow: bool) -> None:
-    """Bring every projection to the head; with `follow`, keep it there until `ended` is set.
-
-    Begins again after a lost connection, as soon as the house can connect. Raises OutageTooLong.
-    """
-    is_done = False
-    while not is_done:
-        with suppress_lost_connection():
-            _project(house, ended, follow=follow)
-            is_done = True
-
-
-def _project(house: House, ended: Event, *, follow: bool) -> None:
-    after = house.store.head()
-    house.projector.catch_up(after)
-    if follow:
-        for batch in house.store.subscribe(after=after, until=lambda _: ended.is_set()):
-            house.projector.catch_up(Position(batch[-1].position))

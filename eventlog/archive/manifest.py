@@ -10,7 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from ..events.event import EXACT, Count, Digest, FrozenModel
+from ..chain import EXACT
+from ..events.event import Count, Digest, FrozenModel
 from ..store import Position
 from .errors import SegmentDamaged
 

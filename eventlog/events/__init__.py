@@ -37,7 +37,7 @@ NAMES: dict[str, str] = {
         "is_asked_for query_of"
     ),
     "environments": "Detail EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
-    "event": ("BlobAddress Count Digest EXACT Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
+    "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
         "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
         "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"

@@ -7,8 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-EXACT = 2**53 - 1
-"""The largest integer that every JSON parser reads exactly; larger integers are written as strings."""
+from ..chain import EXACT
 
 Whole = Annotated[int, Field(ge=-EXACT, le=EXACT)]
 """An integer that JSON represents exactly."""

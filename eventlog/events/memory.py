@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .event import EXACT, BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
+from ..chain import EXACT
+from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
 from .plans import StepType
 from .rewrites import PromotionRule
 

@@ -6,7 +6,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from .event import EXACT, Count, Digest, Event, Name
+from ..chain import EXACT
+from .event import Count, Digest, Event, Name
 
 TokenRole = Literal["read", "ingest", "operate", "admin"]
 """What the holder of a token may do over HTTP; each role may do what those before it may."""

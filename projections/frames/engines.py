@@ -12,6 +12,8 @@ from multiprocessing import get_context
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from eventlog.verification import ignore_interrupts
+
 from ..errors import EngineUnusable
 
 _PATIENCE_S = 5.0
@@ -47,7 +49,8 @@ def on_processes(workers: int) -> MapOver:
         if not items:
             return
         # Spawned: forking a process with threads, such as Polars', can deadlock.
-        with ProcessPoolExecutor(min(workers, len(items)), mp_context=get_context("spawn")) as pool:
+        processes = min(workers, len(items))
+        with ProcessPoolExecutor(processes, get_context("spawn"), initializer=ignore_interrupts) as pool:
             waiting = {pool.submit(_call_with_place, function, item): index for index, item in enumerate(items)}
             try:
                 for future in as_completed(waiting):

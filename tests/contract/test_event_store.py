@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from eventlog.chain import GENESIS, verify_chain
+from eventlog.chain import EXACT, GENESIS, verify_chain
 from eventlog.errors import UnstorableNumber, UnstorableText
 from eventlog.events import EVENT_TYPES, AnyEvent, MemoryQuarantined
-from eventlog.events.event import EXACT
 from eventlog.memory import MemoryStore
 from eventlog.postgres import PostgresStore
 from eventlog.store import (

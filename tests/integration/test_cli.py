@@ -95,6 +95,22 @@ def test_what_a_list_names_can_be_shown(flywheel: Flywheel) -> None:
     assert flywheel("runs", "show", shown(flywheel, "runs", "list")[0]["run"])[0] == 0
 
 
+def test_a_piece_and_a_dataset_are_shown_to_people_without_raw_objects(flywheel: Flywheel) -> None:
+    for group, key in (("rewrites", "rewrite"), ("dataset", "dataset")):
+        row = shown(flywheel, group, "list")[0]
+        code, out, _ = flywheel(group, "show", row[key])
+        assert (code, row[key] in out) == (0, True)
+        assert not [mark for mark in ("{", "[", "00000 ") if mark in out]
+
+
+def test_a_list_of_runs_that_is_empty_says_why(flywheel: Flywheel) -> None:
+    sweep = shown(flywheel, "runs", "list")[0]["sweep"]
+    assert flywheel("runs", "list", "--status", "missing")[:2] == (0, "no run with the status missing\n")
+    _, out, _ = flywheel("runs", "list", "--sweep", sweep, "--status", "started")
+    assert out == f"no run of {sweep} with the status started\n"
+    assert "up to position 1" in flywheel("runs", "list", "--as-of", "1")[1]
+
+
 def test_runs_are_listed_a_page_at_a_time_and_none_twice(flywheel: Flywheel) -> None:
     every = [row["run"] for row in shown(flywheel, "runs", "list", "--limit", "100000")]
     pages: list[str] = []

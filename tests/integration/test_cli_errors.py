@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import create_engine, text
 
+from api import embedded
 from api.cli.main import run_command
 from tests.conftest import GOLDEN, Database
 from tests.integration.test_cli import Flywheel, flywheel
@@ -23,6 +24,7 @@ __all__ = ["flywheel"]
 
 NAMES = [
     (("runs", "show", "nope"), "No run is called 'nope'"),
+    (("runs", "list", "--sweep", "nope"), "No sweep or evaluation is called 'nope'"),
     (("rewrites", "show", "nope"), "No rewrite is called 'nope'"),
     (("benchmark", "show", "nope"), "No benchmark is called 'nope'"),
     (("gate", "explain", "eval-9"), "No evaluation is called 'eval-9'"),
@@ -72,6 +74,9 @@ USAGE = [
     ("dataset", "build", "--environment", ""),
     ("dataset", "export", "00ff00ff", "/nonexistent/rows.parquet"),
     ("log", "tail", "--type", "Nope"),
+    ("runs", "list", "--status", "bogus"),
+    ("hints", "list", "--status", "bogus"),
+    ("champion", "show", "--as-of", "0"),
 ]
 
 
@@ -262,3 +267,25 @@ def test_what_is_not_there_is_told_alike_with_one_way_out_for_both(
     code, _, err = flywheel(*words)
     assert (code, err.removeprefix("flywheel: ").strip()) == (1, message)
     assert re.search(r"`flywheel \w+ list` or GET /v1/\w+", message)
+
+
+def test_a_refused_write_is_told_apart_from_a_database_that_does_not_answer(
+    flywheel: Flywheel, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joint = "&" if "?" in database.app_url else "?"
+    read_only = "options=-cdefault_transaction_read_only%3Don"
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", f"{database.app_url}{joint}{read_only}")
+    code, _, err = flywheel("token", "issue", "mine")
+    assert (code, "refused a statement" in err, "does not answer" in err) == (1, True, False)
+
+
+def test_the_doctor_says_that_a_database_with_data_is_not_running(
+    bare: Flywheel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stopped = embedded.Status(
+        running=False, pid=None, version="17", data=tmp_path, sockets=tmp_path, port=5432, started_at=None
+    )
+    monkeypatch.setattr("api.embedded.status", lambda _home: stopped)
+    code, out, _ = bare("doctor", "--json", "--port", "0")
+    found = next(check["found"] for check in json.loads(out) if check["name"] == "database")
+    assert (code, "not running" in found, "db up" in found) == (1, True, True)

@@ -55,6 +55,13 @@ def test_what_was_observed_is_a_dialect_to_list_tasks_with(site: Site, flywheel:
     )
 
 
+def test_a_site_of_one_instance_is_refused_by_the_probes_at_once(flywheel: Flywheel, tmp_path: Path) -> None:
+    file = tmp_path / "harbour.json"
+    file.write_text('{"site": "harbour", "tasks": [{"task_id": "T1", "instruction": "go"}]}')
+    code, _, err = flywheel("probe", "http://127.0.0.1:9", "--admin-url", "http://127.0.0.1:9", "--dialect", str(file))
+    assert (code, "one instance at a time" in " ".join(err.split())) == (1, True)
+
+
 def test_a_plain_address_needs_no_description(site: Site, shared_site: SharedSite, flywheel: Flywheel) -> None:
     code, out, _ = flywheel("list", "--url", site.url, "--json")
     assert (code, json.loads(out)) == (0, [])

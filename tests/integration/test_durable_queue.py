@@ -23,7 +23,7 @@ from api.house import House
 from api.locks import is_controlled, only_controller
 from api.sweeps.backlog import Backlog
 from api.sweeps.executors import recorded_as
-from eventlog.errors import LogUnavailable
+from eventlog.errors import DatabaseRefused
 from eventlog.events import RunMissing, SweepPlanned
 from eventlog.store import Append, Committed, Conflict, Position, Rejected, Repeated
 from tests.conftest import Database
@@ -110,7 +110,7 @@ def test_a_sweep_and_its_jobs_are_there_together(queue: RolloutQueue, empty_hous
 
 def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: RolloutQueue, empty_house: House) -> None:
     event, another = a_sweep(), replace(append_of(a_sweep()), stream="along", key="along")
-    with pytest.raises(LogUnavailable):
+    with pytest.raises(DatabaseRefused):
         queue.plan(append_of(event), [JobTicket("s1", "x", "k\0")], [another])
     assert list(empty_house.store.read()) == []
     assert not isinstance(queue.plan(append_of(event), tickets(event), [another]), Rejected)
@@ -119,7 +119,7 @@ def test_what_is_appended_along_is_there_with_the_sweep_or_not_at_all(queue: Rol
 
 def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empty_house: House) -> None:
     event = a_sweep()
-    with pytest.raises(LogUnavailable, match="unsupported Unicode"):
+    with pytest.raises(DatabaseRefused, match="unsupported Unicode"):
         queue.plan(append_of(event), [*tickets(event), JobTicket("s1", "x", "k\0")])
     assert list(empty_house.store.read()) == []
     assert jobs(queue) == []

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -122,6 +123,7 @@ def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(
 ) -> None:
     first_facts(empty_house)
     monkeypatch.setattr(fast, "trial_pool", lambda *_: pytest.fail("it was read"))
-    controller = Controller(empty_house, cast("Any", None), "marketplace", Course(), cast("Any", None))
+    site = SimpleNamespace(health=lambda: SimpleNamespace(tasks=()))
+    controller = Controller(empty_house, cast("Any", site), "marketplace", Course(), cast("Any", None))
     step, _ = controller.next_step(empty_house.views())
     assert step.what == "plan_sweep"

@@ -103,7 +103,8 @@ def test_one_run_comes_with_its_events_as_of_a_position(client: TestClient, hous
 )
 def test_what_is_not_there_is_404(client: TestClient, path: str) -> None:
     answer = client.get(f"/v1/{path}")
-    assert (answer.status_code, answer.json()["error"]["type"]) == (404, "Unknown")
+    expected = "NoChampion" if path == "champion" else "Unknown"
+    assert (answer.status_code, answer.json()["error"]["type"]) == (404, expected)
     assert answer.headers["X-Log-Position"] == "1"
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from starlette.responses import JSONResponse
 
 from agents.envs.clients.client import EnvClient
+from agents.envs.contract import Instance
 from agents.envs.provider import Site
 from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
+from agents.executors.executor import Assignment, Execution, Watch, no_verification
+from agents.models.errors import ModelRefused
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep, extend_group, plan_sweep
@@ -19,7 +24,7 @@ from api.cli.main import USAGE, run_command
 from api.controllers.fast import Controller
 from api.controllers.variance_seek import Limits, seek
 from api.course import Course
-from api.errors import NotExtended
+from api.errors import NotExtended, NothingGraded
 from api.house import House
 from api.queries.sweeps import sweeps_of
 from api.sweeps.plan import extend
@@ -27,9 +32,12 @@ from eventlog.events import Rules
 from eventlog.store import Append
 from projections.datasets.variance import classes
 from projections.failures import FAILURES
+from projections.runs import RUNS
 from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.make import Quiet
+from tests.integration.test_policy_rollouts import action
+from tests.model_server import Answering, Asked, ModelServer, chat_completion, model_server
 from tests.sites import SharedSite
 from tests.unit.test_agent_samples import EMPTY, add, missing, started, template
 
@@ -86,7 +94,7 @@ def told(answer: tuple[int, str, str]) -> Any:
 def test_a_sweep_is_played_graded_and_shown(rollout: Rollout) -> None:
     found = told(rollout("sweep", "--task", NOISY, "--seeds", "0-2,5", "--siblings", "2", "--json"))
     assert (found["sweep"], found["received"], found["waiting"]) == ("marketplace-1", 8, 0)
-    assert found["graded"] + found["failed"] + found["missing"] == 8
+    assert found["graded"] + found["missing"] == 8
     assert set(found["groups"]) == {f"marketplace-1__{NOISY}__seed{seed}" for seed in (0, 1, 2, 5)}
     assert [row["sweep"] for row in told(rollout("status", "--json"))] == ["marketplace-1"]
     shown = told(rollout("status", "marketplace-1", "--json"))
@@ -172,6 +180,7 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
     [
         (("--task", "marketplace.nothing"), "no task 'marketplace.nothing'; expected one of marketplace."),
         (("--seeds", "1-x"), "neither a seed nor a range"),
+        (("--seeds", "5-1"), "ends before it begins"),
         (("--siblings", "0"), "siblings"),
         (("--temperature", "3"), "temperature"),
         (("--executor", "policy", "--temperature", "nan"), "--temperature"),
@@ -327,3 +336,81 @@ def test_a_group_of_another_sweep_whose_name_begins_the_same_gets_no_sibling(sit
     with EnvClient(site.admin_url, site.admin_token) as client:
         found = seek(empty_house, client, event, Course(), Limits(4, None), Quiet(), actor="ann")
     assert found.added == 0
+
+
+REFUSED = JSONResponse({"error": {"message": "no such key"}}, 401)
+FINISH = action("finish")
+
+
+@contextmanager
+def asked_of(monkeypatch: pytest.MonkeyPatch, answer: Answering) -> Iterator[ModelServer]:
+    """A model server that the settings name."""
+    with model_server(answer) as server:
+        monkeypatch.setenv("FLYWHEEL_MODEL", "m1")
+        monkeypatch.setenv("FLYWHEEL_MODEL_URL", server.url)
+        yield server
+
+
+TWO = ("--sweep", "two", "--task", CONTROL, "--seeds", "0-1", "--siblings", "1", "--executor", "policy")
+
+
+def test_no_sweep_is_planned_for_a_model_that_refuses_the_key(
+    rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with asked_of(monkeypatch, lambda _: REFUSED) as server:
+        code, _, err = rollout("sweep", *TWO)
+    assert (code, "rejected the key" in " ".join(err.split()), len(server.asked)) == (1, True, 1)
+    assert sweeps_of(empty_house.store, "marketplace") == ()
+
+
+def test_an_endpoint_without_logprobs_is_noticed_at_its_first_answer_and_asked_about(
+    rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_logprobs(asked: Asked) -> JSONResponse:
+        return JSONResponse(chat_completion(asked.body, FINISH, logprobs=None))
+
+    with asked_of(monkeypatch, without_logprobs) as server:
+        code, _, err = rollout("sweep", *TWO)
+        assert (code, "FLYWHEEL_MODEL_LOGPROBS=false" in err, len(server.asked)) == (1, True, 1)
+        assert sweeps_of(empty_house.store, "marketplace") == ()
+        monkeypatch.setattr("api.cli.sweep_setup.go_without_logprobs", lambda: True)
+        found = told(rollout("sweep", *TWO, "--json"))
+    assert (found["graded"], found["missing_because"]) == (2, [])
+    assert [asked.body.get("logprobs") for asked in server.asked[2:]] == [None, None]
+
+
+def test_why_runs_are_missing_is_said_in_the_words_of_the_failure(
+    rollout: Rollout, empty_house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with asked_of(monkeypatch, lambda _: FINISH) as server:
+        server.answer = lambda _: FINISH if len(server.asked) == 1 else REFUSED
+        code, _, err = rollout("sweep", *TWO)
+    assert (code, "2 runs missing, model_down" in err, "rejected the key" in " ".join(err.split())) == (1, True, True)
+    (group,) = told(rollout("status", "two", "--json"))["missing_because"]
+    assert (group["reason"], group["runs"], "rejected the key" in group["detail"]) == ("model_down", 2, True)
+    assert "rejected the key" in " ".join(rollout("status", "two")[1].split())
+    run = next(iter(empty_house.views().find(RUNS, "two__")))
+    assert run_command(["runs", "show", run]) == 0
+    assert "rejected the key" in " ".join(capsys.readouterr().out.split())
+
+
+@dataclass(frozen=True)
+class Refusing:
+    """An executor whose model refuses the key."""
+
+    name: str = "refusing"
+    offers_logprobs: bool = False
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
+        raise ModelRefused(url="http://model.test", actual=401, said="'no such key'")
+
+
+def test_a_course_whose_runs_are_all_missing_ends_with_the_reason(site: Site, empty_house: House) -> None:
+    admitted(empty_house.store, "marketplace")
+    course = Course(seeds_per_round=1, siblings=1, max_rounds=5, visible_seeds=(9_000,), sealed_seeds=(10_000,))
+    with EnvClient(site.admin_url, site.admin_token) as client:
+        controller = Controller(empty_house, client, "marketplace", course, Quiet(), Refusing())
+        for number in (1, 2):
+            with pytest.raises(NothingGraded, match="rejected the key"):
+                controller.run()
+            assert len(sweeps_of(empty_house.store, "marketplace")) == number

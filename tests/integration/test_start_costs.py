@@ -23,6 +23,9 @@ HEAVY = {
     *("fastapi", "starlette", "uvicorn", "procrastinate", "alembic", "prometheus_client", "eventlog.events.union"),
 }
 OF_HELP = {*HEAVY, "sqlalchemy", "psycopg", "pydantic", "msgspec", "rich"}
+OF_A_READ = {*HEAVY, "eventlog.events.event"}
+"""What no command needs that reads folds: what a site, a model or a server needs, and the models of events."""
+
 PROGRAM = """import json, sys
 from api.cli.main import run_command
 code = run_command(sys.argv[1:])
@@ -59,9 +62,12 @@ def test_help_loads_no_library_but_that_of_the_command_line() -> None:
     assert not _loaded("--help") & OF_HELP
 
 
-def test_showing_the_champion_loads_nothing_heavy(on_a_log: None) -> None:
-    assert "sqlalchemy" in _loaded("champion", "show")
-    assert not _loaded("champion", "show") & HEAVY
+@pytest.mark.parametrize("words", [("champion", "show"), ("champion", "history"), ("runs", "list")], ids=" ".join)
+def test_a_read_loads_nothing_that_it_does_without(words: tuple[str, ...], on_a_log: None) -> None:
+    loaded = _loaded(*words)
+    assert "sqlalchemy" in loaded
+    assert not loaded & OF_A_READ
+    assert not {name for name in loaded if name.startswith(("agents.", "trainer."))}
 
 
 def test_a_command_costs_little_more_than_the_libraries_it_cannot_do_without(on_a_log: None) -> None:

@@ -153,7 +153,7 @@ def test_demonstrations_that_were_withdrawn_are_left_out_and_it_begins_anew(
 ) -> None:
     house = a_house(empty_house, tmp_path)
     with pytest.raises(Killed):
-        a_warm_up(house, client, DyingAfter(0, words="0.25 of the demonstrations passed, less than"), Growing()).run()
+        a_warm_up(house, client, DyingAfter(0, words="2 of 8 demonstrations passed, less than"), Growing()).run()
     passed = sorted(run for run, reward in house.views().find(REWARDS).items() if reward.passed)
     withdraw_runs(house.store, passed[:1], "shown in error", "test")
     with pytest.raises(Killed):
@@ -163,6 +163,16 @@ def test_demonstrations_that_were_withdrawn_are_left_out_and_it_begins_anew(
     withdraw_runs(house.store, passed[1:], "shown in error", "test")
     with pytest.raises(EmptyDataset, match="withdrawn"):
         a_warm_up(house, client, Dying(99), Growing()).run()
+
+
+def test_that_few_demonstrations_pass_is_told_before_most_of_them_are_played(
+    empty_house: House, client: EnvClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.controllers.warmup._FIRST_SEEDS", 2)
+    house, warming = a_house(empty_house, tmp_path), WARMING.model_copy(update={"low": "1"})
+    with pytest.raises(Killed):
+        a_warm_up(house, client, DyingAfter(0, words="6 further demonstrations"), Growing(), warming).run()
+    assert {run.env_seed for run in house.views().find(RUNS).values()} == {0, 1}
 
 
 def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
@@ -245,7 +255,7 @@ def test_over_the_command_line_a_first_base_is_made_and_stays_the_one(
     summary = json.loads(said.out)
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 8 + 2 + 2, 1)
     told = " ".join(said.err.split())
-    assert ["after 1 steps" in told, "of the demonstrations passed" in told] == [True, False]
+    assert ["after 1 steps" in told, "demonstrations passed, less than" in told] == [True, False]
     (saved,) = empty_house.views().find(WEIGHTS).values()
     *_, last = sweeps_of(empty_house.store, SITE)
     assert last.model == f"transformers:{saved.checkpoint[:12]}"

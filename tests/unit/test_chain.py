@@ -10,9 +10,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.chain import GENESIS, canonical, digest, event_digest, link, microseconds, verify_chain
+from eventlog.chain import EXACT, GENESIS, canonical, digest, event_digest, link, microseconds, verify_chain
 from eventlog.errors import BrokenChain, UnstorableNumber, UnstorableText
-from eventlog.events.event import EXACT
 from eventlog.store import START, Position, Stored
 from tests.golden.test_golden_samples import golden_rows
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.chain import canonical, canonical_text, event_digest, stored_digest
+from eventlog.chain import EXACT, canonical, canonical_text, event_digest, stored_digest
 from eventlog.errors import UnstorableNumber, UnstorableText
-from eventlog.events.event import EXACT
 from eventlog.store import Position
 from tests.golden.test_golden_samples import golden_rows
 

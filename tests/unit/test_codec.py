@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eventlog.chain import EXACT
 from eventlog.codec import content_digest, decode, decode_event, encode_events
 from eventlog.errors import CorruptRow, NewerSchemaVersion, UnknownEventType, UnstorableNumber, UnstorableText
 from eventlog.events import EVENT_TYPES, AnyEvent, MemoryQuarantined, RewardGraded, RewardTerms, RunMissing, Usage
-from eventlog.events.event import EXACT
 from eventlog.store import Append, Position
 from tests.golden.test_golden_samples import golden_rows, sample
 

@@ -137,6 +137,7 @@ def test_costs_of_all_runs_are_told_apart_from_those_that_were_compared() -> Non
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"p_value": 1}, "sign flips, exact: p < 0.000001 is at most alpha 0.005"),
         ({"p_value": 5_000_000_000}, "sign flips, exact: p 0.005 is at most alpha 0.005"),
         ({"p_value": 5_000_000_001, "draws": 4_000}, "sign flips, 4000 draws: p 0.005000000001 is above alpha 0.005"),
         ({"p_value": None}, "sign flips: not computed"),

@@ -10,7 +10,9 @@ from rich.console import Console
 
 from api.cli import output, rounds
 from api.cli.rounds import RoundsReporter, table_of
-from api.controllers.rounds import FastRound, SiteStatus
+from api.controllers.rounds import FastRound, SiteStatus, news
+from eventlog.events import SweepPlanned
+from tests.unit.test_agent_samples import EMPTY, a_store, decide_rewrite, propose, views
 
 ROUND = FastRound(
     number=2,
@@ -104,3 +106,12 @@ def test_where_nobody_watches_a_phase_is_a_line_and_no_table_is_shown(monkeypatc
     (line,) = out.getvalue().splitlines()
     assert line.startswith("sweep s3")
     assert "1/1" in line
+
+
+def test_a_promotion_by_wins_in_a_row_tells_the_deciding_wins_from_the_later_ones() -> None:
+    store, name = a_store(), "rw-a"
+    propose(store, name)
+    decide_rewrite(store, name, *[True] * 8)
+    sweep = SweepPlanned(sweep="s1", environment="site", templates=(), specs=(), artifact=EMPTY, rng_seed=7)
+    (line,) = news(views(store), sweep, {name: "candidate"})
+    assert line == "promoted rw-a: 3 wins in a row; 8 of 8 trial runs won so far"

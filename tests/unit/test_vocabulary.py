@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from eventlog.chain import EXACT
 from eventlog.events import EVENT_TYPES, AnyEvent, Event
-from eventlog.events.event import EXACT
 from projections import ALL
 from projections.engine.projection import AnyFold
 from projections.forged import FORGED

@@ -39,7 +39,17 @@ _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 Facts = Mapping[str, object]
 Kind = Literal[
-    "added", "rescued", "played", "failed", "parked", "timed_out", "unlearned", "interrupted", "unreachable", "reached"
+    "added",
+    "rescued",
+    "played",
+    "failed",
+    "parked",
+    "timed_out",
+    "unlearned",
+    "interrupted",
+    "unreachable",
+    "reached",
+    "stopping",
 ]
 
 
@@ -61,7 +71,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A change of one job, of `count` jobs, or of a sweep named in `facts`."""
+    """A change of one job, of `count` jobs, or of a sweep named in `facts`; `stopping` is one of the process."""
 
     kind: Kind
     ticket: JobTicket | None = None

@@ -22,8 +22,7 @@ from sqlalchemy.exc import DBAPIError
 from eventlog.append_rule import judge_group
 from eventlog.appending import Cursor, by_call
 from eventlog.codec import encode_append
-from eventlog.database import first_line, project_schema, single_statements
-from eventlog.errors import LogUnavailable
+from eventlog.database import database_error, project_schema, single_statements
 from eventlog.events import SweepPlanned
 from eventlog.postgres import LockingSession
 from eventlog.store import Acceptance, Append, Committed, Rejected
@@ -206,14 +205,17 @@ class RolloutQueue:
 
     @contextmanager
     def _lock(self, session: LockingSession | None = None) -> Iterator[Cursor]:
-        """Transaction without other writers of jobs, in a session if given. Raises LogUnavailable, LockLost."""
+        """Transaction without other writers of jobs, in a session if given.
+
+        Raises LogUnavailable, DatabaseRefused, LockLost.
+        """
         opened = single_statements(self.engine) if session is None else session.use()
         try:
             with opened as cursor, cursor.connection.transaction():
                 cursor.execute(_LOCK)
                 yield cursor
         except (psycopg.Error, DBAPIError) as error:
-            raise LogUnavailable(actual=first_line(error)) from error
+            raise database_error(error) from error
 
     def _put(self, cursor: Cursor, wanted: Sequence[JobTicket]) -> None:
         if wanted:

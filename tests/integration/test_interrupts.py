@@ -1,0 +1,91 @@
+"""Ctrl-C in a command, as a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from api.cli.interrupts import INTERRUPTED
+from tests.conftest import Database
+
+PROGRAM = """import hashlib, sys, time
+from api.cli import main
+class App:
+    def main(self, **_):
+        print("begun", flush=True)
+        {work}
+main.app = App()
+main.main([])
+"""
+WORKING = """import asyncio, time
+from api.sweeps.worker import stop_at_signals
+async def work():
+    stop_at_signals(asyncio.Event(), lambda notice: print(notice.kind, flush=True))
+    print("begun", flush=True)
+    await asyncio.to_thread(time.sleep, 60)
+asyncio.run(work())
+"""
+IN_A_LIBRARY = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
+"""Work that Python cannot interrupt."""
+
+ENOUGH_S = 1.0
+
+
+@contextmanager
+def begun(program: str, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has written its first line."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", program, *words], text=True, **pipes) as child:  # type: ignore[call-overload]
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline()
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_first_ctrl_c_is_answered_at_once_and_the_second_ends_the_process() -> None:
+    with begun(PROGRAM.format(work=IN_A_LIBRARY)) as child:
+        assert child.stderr is not None
+        child.send_signal(signal.SIGINT)
+        since = time.monotonic()
+        assert "interrupted" in child.stderr.readline()
+        assert time.monotonic() - since < ENOUGH_S
+        child.send_signal(signal.SIGINT)
+        assert child.wait(ENOUGH_S) == INTERRUPTED
+
+
+def test_a_worker_ends_its_runs_at_the_first_ctrl_c_and_itself_at_the_second() -> None:
+    with begun(WORKING) as child:
+        assert child.stdout is not None
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.readline() == "stopping\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(ENOUGH_S) == -signal.SIGINT
+
+
+def test_an_interrupt_that_python_wraps_in_another_error_leaves_no_traceback() -> None:
+    wrapped = "exec('try: time.sleep(60)\\nexcept KeyboardInterrupt as error: raise RuntimeError() from error')"
+    with begun(PROGRAM.format(work=wrapped)) as child:
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted"), "Traceback" in said) == (INTERRUPTED, 1, False)
+
+
+def test_an_interrupted_command_says_so_once_and_has_an_exit_code_of_its_own(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", database.app_url)
+    program = "from api.cli.main import main; main()"
+    with begun(program, "log", "tail", "--follow") as child:
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted")) == (INTERRUPTED, 1)
+    assert "Traceback" not in said
