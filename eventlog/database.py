@@ -117,7 +117,7 @@ def is_connection_lost(error: BaseException | None) -> bool:
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             state = error.sqlstate
             return state is None or state in _ENDING or state.startswith("08")
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 

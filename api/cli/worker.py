@@ -45,6 +45,7 @@ _TEXTS = {
     "reached": "the database answers again",
     "unclosed": "{count} instances could not be closed, so their site may keep them",
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
+    "forged": "nothing is learned from ended sweeps until this is mended: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",

@@ -248,10 +248,10 @@ def test_a_lost_workers_jobs_keep_their_place_and_are_parked_when_they_lose_too_
             worker = connection.execute(text("SELECT worker_id FROM procrastinate_register_worker_v1()")).scalar_one()
             taken = [connection.execute(take, {"worker": worker}).scalar_one() for _ in range(2)]
             assert taken == ["a0", "x"]
-        assert queue.rescue(after_s=60) == ((), ())
-        freed, parked = queue.rescue(after_s=0)
+        assert queue.rescue({}) == ((), ())
+        freed, parked = queue.rescue(queue.heartbeats().beats)
         assert [ticket.spec for ticket in (parked if number == TRIES else freed)] == ["a0", "x"]
-        assert queue.rescue(after_s=0) == ((), ())
+        assert queue.rescue(queue.heartbeats().beats) == ((), ())
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a0", "failed"), ("a1", "todo"), ("x", "failed")]
     assert {each.error for each in queue.parked_jobs()} == {LOST}
 
@@ -269,11 +269,14 @@ def test_a_worker_told_to_stop_is_heard_of_until_what_is_under_way_has_ended(que
     try:
         assert begun.wait(PATIENCE_S)
         worker.stop()
-        rescued = [queue.rescue(QUICK.rescue_after_s) for _ in heartbeats(queue, 20)]
+        ((worker_id, first),) = queue.heartbeats().beats.items()
+        assert heartbeats(queue, 20)
+        rescued = queue.rescue({worker_id: first})
+        queue.forget_workers({worker_id: first})
     finally:
         release.set()
         thread.join()
-    assert rescued == [((), ())] * 20
+    assert rescued == ((), ())
     assert (worker.kinds(), worker.raised) == (["played"], [])
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a1", "todo")]
 
