@@ -245,7 +245,7 @@ class Runner:
                     refill_at = monotonic() + self.terms.refill_s
                     if added:
                         self.tell(Notice("added", count=added))
-                    elif is_empty:
+                    elif is_empty and not await asyncio.to_thread(self.queue.open):  # nor did another worker add jobs
                         return
             await asyncio.sleep(_POLL_S if self.terms.until_empty else 1.0)
 

@@ -77,6 +77,7 @@ class PatientConnector(PsycopgConnector):
 
         The pool itself would try again after ever longer pauses, of minutes in the end.
         """
+        old = lost  # mypy takes the type of the other side of a comparison for its own
         async with self._alone:
             if self._async_pool is not lost:
                 return
@@ -86,7 +87,7 @@ class PatientConnector(PsycopgConnector):
             self._away_s, self._since = self.seconds_away(), None
             self.reconnects += 1
             with suppress(psycopg.Error):  # its connections are lost anyway
-                await lost.close(timeout=_CLOSING_S)
+                await old.close(timeout=_CLOSING_S)
 
     async def _open_again(self, end: float) -> Any:
         """A pool with connections. Raises ConnectorException if the outage lasts too long, or is over by request."""
