@@ -116,7 +116,7 @@ def is_connection_lost(error: BaseException | None) -> bool:
             return True
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             return _is_gone(error.sqlstate)
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return False
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 from .addresses import shown_in, without_instances
@@ -37,9 +39,16 @@ UNCLOSED = Unclosed()
 
 def close_or_count(environment: Environment, instance: Instance) -> None:
     """Close an instance. A failure is logged and counted, and not raised: what was done with the instance stands."""
-    try:
+    with count_unclosed(instance.instance):
         environment.close(instance)
+
+
+@contextmanager
+def count_unclosed(instance: str) -> Iterator[None]:
+    """Log and count a failure to close the instance of this id, and suppress it."""
+    try:
+        yield
     except EnvironmentFailure as failure:
         UNCLOSED.add()
-        why = without_instances(shown_in(str(failure)), instance.instance)
+        why = without_instances(shown_in(str(failure)), instance)
         _LOG.warning("an instance was not closed, so its site may keep it: %s", why)

@@ -47,6 +47,7 @@ _TEXTS = {
     "reached": "the database answers again",
     "unclosed": "{count} instances could not be closed, so their site may keep them",
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
+    "forged": "nothing is learned from ended sweeps until this is mended: {error}",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",

@@ -25,13 +25,15 @@ from .executors import plays
 class Backlog:
     """Sweeps of one site planned for one executor and model: open ones (`sweeps`) and ended ones (`over`).
 
-    Reads the log incrementally. `learn` is called once for each ended sweep; it must be idempotent.
+    Reads the log incrementally. `learn` is called once for each ended sweep; it must be idempotent. While `may_learn`
+    returns False, these sweeps wait.
     """
 
     house: House
     site: str
     executor: Executor = PLAN
     learn: Callable[[SweepPlanned], None] = lambda _sweep: None
+    may_learn: Callable[[], bool] = lambda: True
     read: Position = START
     sweeps: list[SweepPlanned] = field(default_factory=list)
     over: list[SweepPlanned] = field(default_factory=list)
@@ -44,7 +46,7 @@ class Backlog:
         if is_controlled(self.house.engine, self.site):
             return 0
         added = queue.put(self.pending_tickets())
-        while self.over and not is_controlled(self.house.engine, self.site):
+        while self.over and not is_controlled(self.house.engine, self.site) and self.may_learn():
             self.learn(self.over[0])
             del self.over[0]  # not before: the connection may be lost meanwhile
         return added

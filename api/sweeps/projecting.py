@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Event
 
-from agents.rollouts.dispatching.durable import suppress_lost_connection
+from agents.rollouts.dispatching.outages import suppress_lost_connection
 from eventlog.store import Position
 
 from ..house import House

@@ -25,11 +25,10 @@ from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
 from eventlog.disowned import read_in_force
-from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError
+from eventlog.errors import FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from projections.engine.views import Views
 
-from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Placed
 from ..errors import PlayedInVain, Unknown
@@ -41,7 +40,8 @@ from ..reporter import Reporter
 from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
 from .jobs import give_up, jobs_of, play_one, took_longer
-from .plan import make_up, set_first_prices
+from .learner import Learner
+from .plan import set_first_prices
 from .projecting import project
 from .step_checks import Watching, nobody
 
@@ -282,13 +282,6 @@ def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     """Create a runner at the site's queue. Appends default prices if there are none, since grading needs prices."""
     set_first_prices(at.house, ACTOR)
     queue = RolloutQueue(at.house.engine, at.site)
-    backlog = Backlog(at.house, at.site, at.executor, lambda sweep: _learn(at, sweep, tell))
+    learner = Learner(at.house, at.rule, tell)
+    backlog = Backlog(at.house, at.site, at.executor, learner.learn, learner.may_learn)
     return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
-
-
-def _learn(at: SiteRunner, sweep: SweepPlanned, tell: Callable[[Notice], None]) -> None:
-    """Learn from an ended sweep. An unreadable blob is reported and does not stop other sweeps."""
-    try:
-        make_up(at.house, [sweep], Course(rule=at.rule))
-    except (BlobMissing, BlobDamaged) as error:
-        tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))

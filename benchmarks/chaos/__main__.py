@@ -155,6 +155,7 @@ def targets(kills: int) -> dict[str, float | Target]:
         "groups: written though rejected": at_most(0),
         "lock: appends refused": at_least(1),
         "lock: events after another took it": at_most(0),
+        "outage: crashes shortly after it": at_least(1),
         "outage: workers that waited": at_least(1),
         "outage: runs that did not end once": at_most(0),
         "outage: jobs taken from a worker": at_most(0),

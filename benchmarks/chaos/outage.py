@@ -1,4 +1,4 @@
-"""Stops PostgreSQL while a worker plays, and checks that every planned run ends once when it is back."""
+"""Stops PostgreSQL while workers play, and checks that every planned run ends once when it is back."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ _SITE = "marketplace"
 _SEEDS = 40
 _COMMAND = (sys.executable, "-c", "from api.cli.main import main; main()", "worker", "--json", "--until-empty")
 _PATIENCE_S = 600.0
+_SHORTLY_S = 1.0
 
 
 def outage(cluster: Cluster, folder: Path, away_s: float) -> dict[str, float]:
-    """Kill every process of the server while two workers play, and start it again after so many seconds."""
+    """Kill every process of the server while two workers play, and start it again after so many seconds.
+
+    Shortly after its start a backend is killed, so that it crashes and recovers while the workers connect again.
+    """
     url = cluster.project(_PROJECT)
     house = open_house(Settings(database_url=SecretStr(url), project=_PROJECT))
     try:
         sweep = _plan(house)
-        told = _play(cluster, folder, url, away_s)
+        told, has_crashed = _play(cluster, folder, url, away_s)
         house.engine.dispose()
-        return {"outage: seconds away": away_s, **_count(house, sweep, told)}
+        again = {"outage: crashes shortly after it": float(has_crashed)}
+        return {"outage: seconds away": away_s, **again, **_count(house, sweep, told)}
     finally:
         house.close()
 
@@ -54,8 +59,8 @@ def _plan(house: House) -> SweepPlanned:
     return sweep
 
 
-def _play(cluster: Cluster, folder: Path, url: str, away_s: float) -> list[str]:
-    """The kinds of events that the workers told."""
+def _play(cluster: Cluster, folder: Path, url: str, away_s: float) -> tuple[list[str], bool]:
+    """The kinds of events that the workers told, and whether the server crashed once more."""
     workers = []
     for number in range(2):
         home = folder / f"worker{number}"
@@ -71,10 +76,12 @@ def _play(cluster: Cluster, folder: Path, url: str, away_s: float) -> list[str]:
     cluster.kill_all()
     time.sleep(away_s)
     cluster.up()
+    time.sleep(_SHORTLY_S)
+    has_crashed = cluster.kill_backend(0.5)
     for worker in workers:
         out, _ = worker.communicate(timeout=_PATIENCE_S)
         seen += [str(json.loads(line)["event"]) for line in out.splitlines()]
-    return seen
+    return seen, has_crashed
 
 
 def _count(house: House, sweep: SweepPlanned, told: list[str]) -> dict[str, float]:

@@ -71,6 +71,7 @@ class Worker:
     told: list[Notice] = field(default_factory=list)
     raised: list[Exception] = field(default_factory=list)
     give_up: Callable[[JobTicket], None] = lambda _: None
+    refill: Callable[[], int] = lambda: 0
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -79,7 +80,7 @@ class Worker:
             self.play(ticket)
             return {}
 
-        runner = Runner(self.queue, play, self.give_up, lambda: 0, self.told.append, self.terms, self.may_play)
+        runner = Runner(self.queue, play, self.give_up, self.refill, self.told.append, self.terms, self.may_play)
         try:
             self._loop.run_until_complete(runner.run(self._stop))
         except WorkerLost as error:
@@ -248,12 +249,24 @@ def test_a_lost_workers_jobs_keep_their_place_and_are_parked_when_they_lose_too_
             worker = connection.execute(text("SELECT worker_id FROM procrastinate_register_worker_v1()")).scalar_one()
             taken = [connection.execute(take, {"worker": worker}).scalar_one() for _ in range(2)]
             assert taken == ["a0", "x"]
-        assert queue.rescue(after_s=60) == ((), ())
-        freed, parked = queue.rescue(after_s=0)
+        assert queue.rescue({}) == ((), ())
+        freed, parked = queue.rescue(queue.heartbeats().beats)
         assert [ticket.spec for ticket in (parked if number == TRIES else freed)] == ["a0", "x"]
-        assert queue.rescue(after_s=0) == ((), ())
+        assert queue.rescue(queue.heartbeats().beats) == ((), ())
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a0", "failed"), ("a1", "todo"), ("x", "failed")]
     assert {each.error for each in queue.parked_jobs()} == {LOST}
+
+
+def test_a_worker_stays_for_jobs_that_another_one_added_when_it_found_the_queue_empty(queue: RolloutQueue) -> None:
+    played, left = list[str](), [JobTicket("s", "x")]
+
+    def refill_late() -> int:
+        if left:
+            queue.put([left.pop()])
+        return 0
+
+    Worker(queue, lambda ticket: played.append(ticket.spec), refill=refill_late).run()
+    assert played == ["x"]
 
 
 def test_a_worker_told_to_stop_is_heard_of_until_what_is_under_way_has_ended(queue: RolloutQueue) -> None:
@@ -269,11 +282,14 @@ def test_a_worker_told_to_stop_is_heard_of_until_what_is_under_way_has_ended(que
     try:
         assert begun.wait(PATIENCE_S)
         worker.stop()
-        rescued = [queue.rescue(QUICK.rescue_after_s) for _ in heartbeats(queue, 20)]
+        ((worker_id, first),) = queue.heartbeats().beats.items()
+        assert heartbeats(queue, 20)
+        rescued = queue.rescue({worker_id: first})
+        queue.forget_workers({worker_id: first})
     finally:
         release.set()
         thread.join()
-    assert rescued == [((), ())] * 20
+    assert rescued == ((), ())
     assert (worker.kinds(), worker.raised) == (["played"], [])
     assert [(spec, status) for spec, status, _ in jobs(queue)] == [("a1", "todo")]
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
+from typing import Any
 
+import psycopg
 import pytest
-from procrastinate.jobs import Job, Status
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Status
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
 from agents.rollouts.dispatching.held_jobs import HeldJobs
-from agents.rollouts.dispatching.outages import PatientConnector
+from agents.rollouts.dispatching.outages import PatientConnector, suppress_lost_connection
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from api.embedded import down, up
 from api.house import House
@@ -30,6 +37,7 @@ from tests.conftest import Database, house_on
 from tests.golden.test_golden_samples import sample
 
 from .conftest import Start
+from .test_durable_queue import QUICK, Worker
 from .test_worker import PATIENCE_S, assert_each_ended_once_in_order, doing, finished, plan, read_until
 
 AWAY_S = 2.0
@@ -157,6 +165,11 @@ def test_what_says_that_a_connection_was_lost_is_told_from_other_errors(empty_en
     caused = ValueError("while it was handled")
     caused.__cause__ = lost.value
     assert is_connection_lost(caused)
+    handled = ValueError("while it was handled")
+    handled.__context__ = lost.value
+    assert is_connection_lost(handled)
+    handled.__suppress_context__ = True  # as `raise ... from None` does
+    assert not is_connection_lost(handled)
     with empty_engine.begin() as other, empty_engine.begin() as connection:
         other.execute(text("SELECT pg_advisory_xact_lock(7)"))
         connection.execute(text("SET LOCAL lock_timeout = 1"))
@@ -167,19 +180,60 @@ def test_what_says_that_a_connection_was_lost_is_told_from_other_errors(empty_en
     assert not is_connection_lost(None)
 
 
-def test_no_job_is_taken_from_a_worker_that_could_not_beat_because_the_server_was_down(empty_engine: Engine) -> None:
-    queue = RolloutQueue(empty_engine, "marketplace")
+def test_a_server_that_crashed_or_was_started_again_is_told_from_one_that_answered_all_the_time(
+    own_home: Path, opened: Opened
+) -> None:
+    queue = RolloutQueue(opened("crashed", OutagePatience(60)), "marketplace")
+
+    def another_than(before: str) -> str:
+        until = time.monotonic() + AWAY_S * 10
+        while time.monotonic() < until:
+            with suppress_lost_connection():
+                if (found := queue.heartbeats().server) != before:
+                    assert queue.heartbeats().server == found
+                    return found
+            time.sleep(0.05)
+        pytest.fail("the server was told to be the same")
+
+    first = another_than("")
+    with suppress_lost_connection(), queue.engine.connect() as connection:
+        os.kill(int(connection.execute(text("SELECT pg_backend_pid()")).scalar_one()), signal.SIGKILL)
+    crashed = another_than(first)
+    down(own_home)
+    up(own_home)
+    assert another_than(crashed) != first
+
+
+def test_the_time_in_which_the_database_was_away_does_not_count_against_a_run(own_home: Path, opened: Opened) -> None:
+    queue = RolloutQueue(opened("limits", OutagePatience(60)), "marketplace")
     queue.put([JobTicket("s", "x")])
-    with empty_engine.begin() as connection:
-        connection.execute(
-            text("INSERT INTO procrastinate_workers (last_heartbeat) VALUES (now() - interval '9 years')")
-        )
-        connection.execute(
-            text("UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)")
-        )
-        age = connection.execute(text("SELECT extract(epoch FROM now() - pg_postmaster_start_time())")).scalar_one()
-    assert queue.rescue(float(age) + 600) == ((), ())
-    assert queue.rescue(0.01) == ((JobTicket("s", "x"),), ())
+    begun, release = Event(), Event()
+
+    def play(_: JobTicket) -> None:
+        begun.set()
+        assert release.wait(PATIENCE_S)
+
+    worker = Worker(queue, play, replace(QUICK, rescue_after_s=PATIENCE_S, timeout_s=2.5, outage_s=60))
+    thread = worker.start()
+    assert begun.wait(PATIENCE_S)
+    down(own_home)
+    time.sleep(3)
+    up(own_home)
+    release.set()
+    thread.join(PATIENCE_S)
+    assert (sorted(worker.kinds()), worker.raised) == (["played", "reached", "unreachable"], [])
+
+
+@asynccontextmanager
+async def connected(engine: Engine, **more: Any) -> AsyncIterator[PatientConnector]:
+    """A connector of the engine's project that is open."""
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    options = f"-c search_path={project_schema(engine)}"
+    pool = {"conninfo": url, "kwargs": {"options": options}, "min_size": 1, "max_size": 2}
+    connector = PatientConnector(60, lambda: False, lambda _: None, **pool, **more)
+    await connector.open_async()
+    yield connector
+    await connector.close_async()
 
 
 def test_what_was_fetched_while_the_connection_broke_is_put_back_and_what_is_played_is_not(
@@ -189,31 +243,76 @@ def test_what_was_fetched_while_the_connection_broke_is_put_back_and_what_is_pla
     queue.put([JobTicket("s", name) for name in "abc"])
 
     async def fetch_all() -> list[str]:
-        told: list[str | None] = []
-        url = empty_engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        options = f"-c search_path={project_schema(empty_engine)}"
-        pool = {"conninfo": url, "kwargs": {"options": options}, "min_size": 1, "max_size": 2}
-        connector = PatientConnector(60, lambda: False, told.append, **pool)
-        await connector.open_async()
-        jobs = HeldJobs(connector)
-        worker = await jobs.register_worker()
-        found: list[Job] = []
-
-        async def fetch() -> None:
-            job = await jobs.fetch_job([queue.name], worker)
-            assert job is not None
-            found.append(job)
-
-        await fetch()
-        await HeldJobs(connector).fetch_job([queue.name], worker)  # whose answer never came
-        await connector._reconnect(connector.pool)
-        await fetch()
-        await fetch()
-        assert (connector.reconnects, told) == (1, [])
-        for job in found:
-            await jobs.finish_job(job, Status.SUCCEEDED, True)
-        await connector.close_async()
-        return [str(job.task_kwargs["spec"]) for job in found]
+        async with connected(empty_engine) as connector:
+            jobs = HeldJobs(connector)
+            worker = await jobs.register_worker()
+            found = [await jobs.fetch_job([queue.name], worker)]
+            await HeldJobs(connector).fetch_job([queue.name], worker)  # whose answer never came
+            await connector._reconnect(connector.pool)
+            found += [await jobs.fetch_job([queue.name], worker) for _ in range(2)]
+            assert connector.reconnects == 1
+            held = [job for job in found if job is not None]
+            for job in held:
+                await jobs.finish_job(job, Status.SUCCEEDED, True)
+        return [str(job.task_kwargs["spec"]) for job in held]
 
     assert sorted(asyncio.run(fetch_all())) == ["a", "b", "c"]
     assert queue.open() == 0
+
+
+def test_what_a_worker_put_back_is_not_ended_by_the_late_end_of_its_first_delivery(empty_engine: Engine) -> None:
+    queue = RolloutQueue(empty_engine, "marketplace")
+    queue.put([JobTicket("s", "x")])
+    due = text("UPDATE procrastinate_jobs SET scheduled_at = scheduled_at - interval '1 minute'")
+
+    async def play_twice() -> None:
+        async with connected(empty_engine) as connector:
+            jobs = HeldJobs(connector)
+            worker = await jobs.register_worker()
+            first = await jobs.fetch_job([queue.name], worker)
+            assert first is not None
+            queue.put_back(first)
+            with empty_engine.begin() as connection:
+                connection.execute(due)
+            second = await jobs.fetch_job([queue.name], worker)
+            assert second is not None
+            await jobs.finish_job(first, Status.SUCCEEDED, True)
+            await jobs.retry_job(first)
+            await connector._reconnect(connector.pool)
+            assert await jobs.fetch_job([queue.name], worker) is None
+            assert (queue.holds(first), queue.holds(second)) == (False, True)
+            await jobs.finish_job(second, Status.SUCCEEDED, True)
+
+    asyncio.run(play_twice())
+    assert queue.open() == 0
+
+
+class FailingPool(AsyncConnectionPool):
+    """A pool that cannot be opened `failures` times, and that fails when it is closed afterwards."""
+
+    failures = 0
+
+    async def open(self, wait: bool = False, timeout: float = 30.0) -> None:
+        if FailingPool.failures:
+            FailingPool.failures -= 1
+            raise PoolTimeout("away again")
+        await super().open(wait, timeout)
+
+    async def close(self, timeout: float = 5.0) -> None:
+        await super().close(timeout)
+        if FailingPool.failures == 0:
+            raise psycopg.OperationalError("the connection is closed")
+
+
+def test_a_second_outage_while_the_connections_are_made_again_is_waited_for_as_well(empty_engine: Engine) -> None:
+    async def reconnect() -> int:
+        with suppress(ConnectorException):  # as the last pool is closed
+            async with connected(empty_engine, pool_factory=FailingPool) as connector:
+                FailingPool.failures = 2
+                await connector._reconnect(connector.pool)
+                assert 0 < connector.seconds_away() < PATIENCE_S
+                assert await connector.execute_query_all_async("SELECT 1 AS one") == [{"one": 1}]
+        return connector.reconnects
+
+    assert asyncio.run(reconnect()) == 1
+    assert FailingPool.failures == 0

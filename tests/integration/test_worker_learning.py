@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
+from typing import NoReturn
 
 import pytest
+from sqlalchemy import text
 
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.plans import anchor_of, rewrite_id
+from agents.rollouts.dispatching.durable import Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import SeedSweep
 from agents.rollouts.tasks import templates
 from api.course import Course
+from api.history.disown import disown, forged_events
 from api.house import House
 from api.locks import only_controller
 from api.sweeps.backlog import Backlog
+from api.sweeps.learner import Learner
 from api.sweeps.plan import first_facts, make_up, plan
 from eventlog.blobs.memory import MemoryBlobs
 from eventlog.events import (
@@ -36,6 +42,7 @@ from eventlog.store import Append, Recorded
 from projections.pieces import EXEMPLARS
 from projections.rewrites import REWRITES
 from tests.admitted import admitted
+from tests.golden.test_golden_samples import sample
 from tests.integration.conftest import Start
 from tests.integration.test_learning_again import ended
 from tests.integration.test_worker import finished
@@ -75,6 +82,10 @@ def proposed(house: House, anchor: Anchor) -> str:
     )
     house.store.append([Append(f"rewrite/{event.rewrite}", (event,), "test")])
     return event.rewrite
+
+
+def fail(*_: object) -> NoReturn:
+    pytest.fail("nothing is to be played or told")
 
 
 def of(house: House, types: list[str]) -> list[Recorded]:
@@ -118,6 +129,48 @@ def test_a_worker_learns_from_what_ended_before_it_came_and_tells_where_it_canno
     assert [(event["sweep"], event["error"].partition(":")[0]) for event in told] == [("s1", "BlobMissing")]
     empty_house.blobs.put([elsewhere.get(address) for address in elsewhere.digests()])
     assert [event["event"] for event in finished(start("--until-empty"))] == ["started", "stopped"]
+    assert [state.proposed_by for state in empty_house.views().find(EXEMPLARS).values()] == ["s1__good1"]
+
+
+def test_nothing_is_learned_from_a_log_with_forged_events_until_they_are_disowned(empty_house: House) -> None:
+    first_facts(empty_house)
+    ended(empty_house, "s1")
+    empty_house.store.append([Append("prices", (sample("HintRecorded"),), "api:theirs")])
+    told: list[Notice] = []
+    learner = Learner(empty_house, PairedRule(), told.append)
+    backlog = Backlog(empty_house, SITE, learn=learner.learn, may_learn=learner.may_learn)
+    queue = RolloutQueue(empty_house.engine, SITE)
+    for _ in range(2):
+        backlog.refill(queue)
+    assert [notice.kind for notice in told] == ["forged"]
+    assert "flywheel log disown" in str(told[0].facts["error"])
+    assert not empty_house.views().find(EXEMPLARS)
+    views = empty_house.views()
+    disown(empty_house.store, views, [event.position for event in forged_events(views)], "stolen", "cli")
+    backlog.refill(queue)
+    assert len(told) == 1
+    assert [state.proposed_by for state in empty_house.views().find(EXEMPLARS).values()] == ["s1__good1"]
+
+
+def test_learning_whose_connection_was_lost_is_taken_up_again(empty_house: House) -> None:
+    first_facts(empty_house)
+    ended(empty_house, "s1")
+    learner, tries = Learner(empty_house, PairedRule(), fail), list[str]()
+
+    def learn(sweep: SweepPlanned) -> None:
+        tries.append(sweep.sweep)
+        if len(tries) == 1:
+            with empty_house.engine.connect() as connection:
+                others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = current_user"
+                connection.execute(text(f"{others} AND datname = current_database()"))
+        learner.learn(sweep)
+
+    backlog = Backlog(empty_house, SITE, learn=learn)
+    terms = Terms(until_empty=True, rescue_after_s=60)
+    queue = RolloutQueue(empty_house.engine, SITE)
+    runner = Runner(queue, fail, fail, lambda: backlog.refill(queue), fail, terms)
+    asyncio.run(runner.run(asyncio.Event()))
+    assert tries == ["s1", "s1"]
     assert [state.proposed_by for state in empty_house.views().find(EXEMPLARS).values()] == ["s1__good1"]
 
 

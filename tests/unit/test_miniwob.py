@@ -3,19 +3,64 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from typing import Any, TypeVar, cast
+from unittest.mock import Mock
 
 import pytest
 
-from agents.envs.errors import BrowserMissing
+from agents.envs.closing import UNCLOSED, close_or_count
+from agents.envs.contract import Instance
+from agents.envs.errors import BrowserMissing, EnvironmentDown, InstanceClosed
 from agents.envs.miniwob import served
+from agents.envs.miniwob.environment import MiniWob
 from agents.envs.miniwob.errors import PagesMissing
 from agents.envs.miniwob.served import is_installed, pages_folder
-from agents.envs.miniwob.tabs import open_tabs
+from agents.envs.miniwob.tabs import Tab, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS, task_named
 from agents.envs.miniwob.view import View, VisibleElement
 from agents.executors.miniwob.scripts import SCRIPTS, Lost
+
+T = TypeVar("T")
+
+
+class Chromium:
+    """A browser that is connected or dead."""
+
+    def __init__(self, *, is_connected: bool) -> None:
+        self.is_connected = lambda: is_connected
+
+
+class KeepingTabs(Tabs):
+    """Tabs of a browser that closes none of them."""
+
+    def __init__(self, *, is_alive: bool) -> None:
+        super().__init__(cast("Any", None), "")
+        self._browser = cast("Any", Chromium(is_connected=is_alive))
+
+    def call(self, operation: str, ask: Callable[[], Awaitable[T]]) -> T:
+        raise EnvironmentDown(url=self.origin, operation=operation, actual="it hangs", timeout_s=1)
+
+    def put(self, instance: str) -> None:
+        self._tabs[instance] = Tab(instance, self.origin, "click-test", 1, cast("Any", Mock()), self.call)
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_an_instance_that_a_living_browser_does_not_close_is_counted(is_alive: bool) -> None:
+    tabs, before = KeepingTabs(is_alive=is_alive), UNCLOSED.number
+    env = MiniWob("click-test", tabs)
+    for instance in "abc":
+        tabs.put(instance)
+    env._minted |= {"c"}
+    close_or_count(env, Instance(seed=1, instance="a", url=tabs.origin))
+    with pytest.raises(EnvironmentDown):
+        tabs.open("b", "click-test", 1)
+    env.disconnect()
+    assert UNCLOSED.number == before + 3 * is_alive
+    with pytest.raises(InstanceClosed):
+        env.close("a")
 
 
 def shown(kind: str, at: tuple[int, int] = (5, 5), **facts: object) -> VisibleElement:

@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from hashlib import sha256
 from typing import Final
 
+from ..closing import count_unclosed
 from ..contract import MICRO, Graded, Health, Instance, InstanceState, Mutation
 from ..environment import Connected, instance_id
 from ..errors import ContractBroken, TaskNotGraded
@@ -47,7 +48,8 @@ class MiniWob(Connected):
     def disconnect(self) -> None:
         """Close all open instances; only this client can reach them."""
         for instance in self._minted:
-            self._tabs.close(instance)
+            with count_unclosed(instance):
+                self._tabs.close(instance)
         self._minted.clear()
 
     def health(self) -> Health:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ..browsers import usable
+from ..closing import count_unclosed
 from ..errors import EnvironmentDown, InstanceClosed
 from . import scripts
 from .served import PREFIX, pages_folder, serve_pages
@@ -88,7 +89,8 @@ class Tabs:
 
     def open(self, instance: str, task: str, seed: int) -> Tab:
         """Open a task's page (such as `click-button`) for an instance, seed it and start it. Raises EnvironmentDown."""
-        self.close(instance)
+        with count_unclosed(instance):
+            self.close(instance)
         self._served.add(instance)
         url = f"{self.origin}/{PREFIX}/{instance}/miniwob/{task}.html"
         try:
@@ -110,12 +112,15 @@ class Tabs:
         return instance in self._served
 
     def close(self, instance: str) -> None:
-        """Close an instance's tab, if it has one; its pages are gone afterwards."""
+        """Close an instance's tab, if it has one. Raises EnvironmentDown if a living Chromium keeps it."""
         self._served.discard(instance)
         tab = self._tabs.pop(instance, None)
         if tab is not None:
-            with suppress(EnvironmentDown):
+            try:
                 self.call("close", tab.page.context.close)
+            except EnvironmentDown:
+                if self._browser is not None and self._browser.is_connected():
+                    raise
 
     def call(self, operation: str, ask: Callable[[], Awaitable[T]]) -> T:
         """Run a coroutine in the browser's thread. Raises EnvironmentDown if it fails or times out."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import monotonic
@@ -24,8 +24,9 @@ from eventlog.database import is_connection_lost, project_schema
 
 from ..errors import WorkerLost
 from .dispatch import MAX_PARALLEL, start_call
+from .heartbeats import HeartbeatWatch, watch_on
 from .held_jobs import HeldJobs
-from .outages import PatientConnector
+from .outages import PatientConnector, ends_within, suppress_lost_connection
 from .queue import LOST, TASK, TRIES, JobTicket, RolloutQueue
 from .state_keys import StateKey
 
@@ -33,6 +34,8 @@ SHORTEST_RESCUE_S = 4.0
 """Least `rescue_after_s`: below it, and with the heartbeat of Terms, a slow worker would count as lost."""
 OUTAGE_S = 600.0
 """Seconds that a worker waits for a database that does not answer."""
+_FORGET_TIMES = 20
+"""A worker that is lost for this many times `rescue_after_s` is forgotten."""
 _POLL_S = 0.25
 _PAUSE_S = 1.0
 _LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -46,6 +49,7 @@ Kind = Literal[
     "parked",
     "timed_out",
     "unlearned",
+    "forged",
     "interrupted",
     "unreachable",
     "reached",
@@ -57,7 +61,7 @@ Kind = Literal[
 class Terms:
     """Settings of a process. `timeout_s` limits one run; a worker without heartbeat for `rescue_after_s` is lost.
 
-    A database that does not answer is waited for up to `outage_s` seconds.
+    A database that does not answer is waited for up to `outage_s` seconds. Neither limit counts that time.
     """
 
     max_parallel: int = MAX_PARALLEL
@@ -108,19 +112,21 @@ class Runner:
         app = self._app(stop)
         async with app.open_async():
             worker = asyncio.create_task(self._work(app), name="jobs")
-            tending = asyncio.create_task(self._tend(), name="tending")
+            filling = asyncio.create_task(self._keep_filled(), name="filling")
+            rescuing = asyncio.create_task(self._keep_rescuing(), name="rescuing")
             stopping = asyncio.create_task(stop.wait(), name="stopping")
-            tasks = {worker, tending, stopping}
+            tasks = {worker, filling, rescuing, stopping}
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             has_ended = worker.done()
             stop.set()
             for task in tasks:
                 task.cancel()
             beating = asyncio.create_task(self._beat(), name="heart")
-            end, trouble = await asyncio.gather(worker, tending, return_exceptions=True)
+            end, *troubles = await asyncio.gather(worker, filling, rescuing, return_exceptions=True)
             beating.cancel()
-        if isinstance(trouble, Exception):
-            raise trouble
+        for trouble in troubles:
+            if isinstance(trouble, Exception):
+                raise trouble
         if has_ended:
             raise WorkerLost(actual=f"{type(end).__name__} {end}" if end else "its heartbeat stopped") from end
 
@@ -148,7 +154,7 @@ class Runner:
 
         @app.task(name=TASK, pass_context=True, retry=AtOnce())
         async def rollout(context: JobContext, /, **ids: Any) -> None:
-            await self._roll(context.job, JobTicket(**ids), stop)
+            await self._roll(context.job, JobTicket(**ids), stop, connector.seconds_away)
 
         return app
 
@@ -168,7 +174,7 @@ class Runner:
             stalled_worker_timeout=self.terms.rescue_after_s,
         )
 
-    async def _roll(self, job: Queued, ticket: JobTicket, stop: asyncio.Event) -> None:
+    async def _roll(self, job: Queued, ticket: JobTicket, stop: asyncio.Event, away: Callable[[], float]) -> None:
         """Execute one job. Raises its error again, so that the queue retries or parks the job.
 
         A job that lost its connection to the database is put back, and that counts as no attempt.
@@ -177,17 +183,26 @@ class Runner:
             self.worker_ids.add(job.worker_id)
         try:
             if not await self._turn(stop):
-                await asyncio.to_thread(self.queue.put_back, job)
+                await self._put_back(job)
                 return
-            facts = await self._play(job, ticket)
+            facts = await self._play(job, ticket, away)
         except Exception as error:
             if is_connection_lost(error):
-                await asyncio.to_thread(self.queue.put_back, job)
+                await self._put_back(job)
                 self.tell(Notice("interrupted", ticket))
                 return
             await self._park(job, ticket, error)
             raise
         self.tell(Notice("timed_out", ticket) if facts is None else Notice("played", ticket, facts=facts))
+
+    async def _put_back(self, job: Queued) -> None:
+        """Put a job back; asked again where the connection is lost meanwhile. Without effect the second time."""
+        for _ in range(TRIES - 1):
+            with suppress_lost_connection():
+                await asyncio.to_thread(self.queue.put_back, job)
+                return
+            await asyncio.sleep(_PAUSE_S)
+        await asyncio.to_thread(self.queue.put_back, job)
 
     async def _turn(self, stop: asyncio.Event) -> bool:
         """Wait until `may_play` returns True; False if stopped before."""
@@ -198,14 +213,13 @@ class Runner:
                 await asyncio.wait_for(stop.wait(), _PAUSE_S)
         return False
 
-    async def _play(self, job: Queued, ticket: JobTicket) -> Facts | None:
+    async def _play(self, job: Queued, ticket: JobTicket, away: Callable[[], float]) -> Facts | None:
         """Facts of a played job; None if it timed out and was given up.
 
         A process that was suspended finds its job timed out; a job that was redelivered meanwhile is not given up.
         """
         future = asyncio.wrap_future(start_call(self.play, ticket, ticket.state))
-        done, _ = await asyncio.wait({future}, timeout=self.terms.timeout_s)
-        if done:
+        if await ends_within(future, self.terms.timeout_s, away):
             return future.result()
         future.cancel()  # its thread goes on; its result is dropped
         if not await asyncio.to_thread(self.queue.holds, job):
@@ -221,46 +235,46 @@ class Runner:
             await asyncio.to_thread(self.queue.note_error, job.id, said["error"])
             self.tell(Notice("parked", ticket, facts=said))
 
-    async def _tend(self) -> None:
-        """Rescue jobs of lost workers and refill the queue periodically; returns if `until_empty` and none is left."""
-        rescue_at = refill_at = monotonic()
+    async def _keep_filled(self) -> None:
+        """Refill the queue periodically; returns if `until_empty` and no job is left."""
+        refill_at = monotonic()
         while True:
             with suppress_lost_connection():
-                if monotonic() >= rescue_at:
-                    await self._rescue()
-                    rescue_at = monotonic() + self.terms.rescue_after_s / 4
                 is_empty = self.terms.until_empty and not await asyncio.to_thread(self.queue.open)
                 if is_empty or monotonic() >= refill_at:
                     added = await asyncio.to_thread(self.refill)
                     refill_at = monotonic() + self.terms.refill_s
                     if added:
                         self.tell(Notice("added", count=added))
-                    elif is_empty:
+                    elif is_empty and not await asyncio.to_thread(self.queue.open):  # nor did another worker add jobs
                         return
             await asyncio.sleep(_POLL_S if self.terms.until_empty else 1.0)
 
-    async def _rescue(self) -> None:
-        freed, parked = await asyncio.to_thread(self.queue.rescue, self.terms.rescue_after_s)
-        for ticket in freed:
-            self.tell(Notice("rescued", ticket))
-        for ticket in parked:
-            self.tell(Notice("parked", ticket, facts={"error": LOST}))
+    async def _keep_rescuing(self) -> None:
+        """Rescue jobs of lost workers periodically, also while another process blocks the refill."""
+        watch = HeartbeatWatch()
+        while True:
+            read_before, watch = watch, HeartbeatWatch()  # which stays where the connection is lost
+            with suppress_lost_connection():
+                watch = await asyncio.to_thread(self._read_on, read_before)
+                freed, parked = await asyncio.to_thread(self.queue.rescue, watch.lost(self.terms.rescue_after_s))
+                for ticket in freed:
+                    self.tell(Notice("rescued", ticket))
+                for ticket in parked:
+                    self.tell(Notice("parked", ticket, facts={"error": LOST}))
+            await asyncio.sleep(self.terms.rescue_after_s / 4)
+
+    def _read_on(self, watch: HeartbeatWatch) -> HeartbeatWatch:
+        read, after_s = self.queue.heartbeats(), self.terms.rescue_after_s
+        watch = watch_on(watch, read, monotonic(), longest_gap_s=after_s / 2)
+        self.queue.forget_workers(watch.lost(_FORGET_TIMES * after_s))
+        return watch
 
 
 def _report_task_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Report what a task of the queue raised and nobody asked for, unless it is the outage that was told already."""
     if not is_connection_lost(context.get("exception")):
         loop.default_exception_handler(context)
-
-
-@contextmanager
-def suppress_lost_connection() -> Iterator[None]:
-    """Suppress an error that says that the connection to the database was lost. The next call waits for it."""
-    try:
-        yield
-    except Exception as error:
-        if not is_connection_lost(error):
-            raise
 
 
 class AtOnce(BaseRetryStrategy):

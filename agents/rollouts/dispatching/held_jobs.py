@@ -1,13 +1,15 @@
 """Job manager that lets only the worker that holds a job finish or retry it.
 
-A worker that was declared lost and wakes up may try to finish jobs that were redelivered to other workers. And a worker
-that lost its connection while it fetched a job may hold one that it never received.
+A worker that was declared lost and wakes up may try to finish jobs that were redelivered to other workers, and one that
+has put a job back may finish that delivery when it holds the next one. And a worker that lost its connection while it
+fetched a job may hold one that it never received.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any, NamedTuple
 
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
@@ -15,13 +17,29 @@ from procrastinate.manager import JobManager
 from .outages import PatientConnector
 
 _HELD = """(SELECT id FROM procrastinate_jobs WHERE id = %(id)s AND coalesce(worker_id, %(worker)s) = %(worker)s
-    AND attempts = %(attempts)s AND status = 'doing' FOR UPDATE) AS held"""
+    AND attempts = %(attempts)s AND scheduled_at IS NOT DISTINCT FROM %(scheduled)s AND status = 'doing'
+    FOR UPDATE) AS held"""
 _FINISH = f"SELECT procrastinate_finish_job_v1(held.id, %(status)s, %(delete)s) FROM {_HELD}"  # noqa: S608
-_NOT_RECEIVED = """UPDATE procrastinate_jobs SET status = 'todo'
-    WHERE worker_id = %(worker)s AND status = 'doing' AND NOT id = ANY(%(held)s)"""
-_STALLED = """SELECT * FROM procrastinate_prune_stalled_workers_v1(%(after_s)s)
-    WHERE pg_postmaster_start_time() < now() - make_interval(secs => %(after_s)s)"""
+_NOT_RECEIVED = """UPDATE procrastinate_jobs j SET status = 'todo'
+    WHERE j.worker_id = %(worker)s AND j.status = 'doing' AND NOT EXISTS (
+        SELECT FROM unnest(%(ids)s::bigint[], %(attempts)s::int[], %(scheduled)s::timestamptz[])
+            AS held (id, attempts, scheduled)
+        WHERE held.id = j.id AND held.attempts = j.attempts AND held.scheduled IS NOT DISTINCT FROM j.scheduled_at)"""
 _AGAIN = f"SELECT procrastinate_retry_job_v2(held.id, %(at)s, %(priority)s, %(queue)s, %(lock)s) FROM {_HELD}"  # noqa: S608
+
+
+class Delivery(NamedTuple):
+    """What distinguishes a delivery of a job from a later one: putting a job back changes the time it is due."""
+
+    id: int | None
+    worker: int | None
+    attempts: int
+    scheduled: datetime | None
+
+
+def delivery_of(job: Job) -> Delivery:
+    """The delivery in which a job was received."""
+    return Delivery(job.id, job.worker_id, job.attempts, job.scheduled_at)
 
 
 class HeldJobs(JobManager):
@@ -31,27 +49,36 @@ class HeldJobs(JobManager):
         super().__init__(connector)
         self._patient = connector
         self._seen = connector.reconnects
-        self._held: set[int] = set()
+        self._held: set[Delivery] = set()
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
         """Fetch the next job. After a lost connection, first put back what was fetched and never received."""
         if self._patient.reconnects > self._seen:
             self._seen = self._patient.reconnects
-            await self.connector.execute_query_async(_NOT_RECEIVED, worker=worker_id, held=sorted(self._held))
+            await self._put_back_all_but(list(self._held), worker_id)
         job = await super().fetch_job(queues, worker_id)
-        if job is not None and job.id is not None:
-            self._held.add(job.id)
+        if job is not None:
+            self._held.add(delivery_of(job))
         return job
 
+    async def _put_back_all_but(self, held: list[Delivery], worker_id: int) -> None:
+        which: dict[str, Any] = {
+            "ids": [each.id for each in held],
+            "attempts": [each.attempts for each in held],
+            "scheduled": [each.scheduled for each in held],
+        }
+        await self.connector.execute_query_async(_NOT_RECEIVED, worker=worker_id, **which)
+
     async def prune_stalled_workers(self, seconds_since_heartbeat: float) -> list[int]:
-        """Forget lost workers; none while the server may have missed their heartbeats because it has just started."""
-        rows = await self.connector.execute_query_all_async(_STALLED, after_s=seconds_since_heartbeat)
-        return [row["worker_id"] for row in rows]
+        """Forget no worker: the time of a heartbeat alone does not say that its worker is lost."""
+        del seconds_since_heartbeat
+        return []
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:  # noqa: FBT001 the base's signature
         """Finish a job if its worker still holds it."""
-        await self.connector.execute_query_async(_FINISH, status=status.value, delete=delete_job, **delivery_of(job))
-        self._held.discard(job.id or 0)
+        held = delivery_of(job)
+        await self.connector.execute_query_async(_FINISH, status=status.value, delete=delete_job, **held._asdict())
+        self._held.discard(held)
 
     async def retry_job(
         self,
@@ -62,11 +89,6 @@ class HeldJobs(JobManager):
         lock: str | None = None,
     ) -> None:
         """Requeue a job if its worker still holds it."""
-        asked = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}
-        await self.connector.execute_query_async(_AGAIN, **asked, **delivery_of(job))
-        self._held.discard(job.id or 0)
-
-
-def delivery_of(job: Job) -> dict[str, int | None]:
-    """Parameters that distinguish this delivery of a job from a later one."""
-    return {"id": job.id, "worker": job.worker_id, "attempts": job.attempts}
+        asked, held = {"at": retry_at, "priority": priority, "queue": queue, "lock": lock}, delivery_of(job)
+        await self.connector.execute_query_async(_AGAIN, **asked, **held._asdict())
+        self._held.discard(held)

@@ -7,9 +7,10 @@ are in the order of their specs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -27,6 +28,7 @@ from eventlog.events import SweepPlanned
 from eventlog.postgres import LockingSession
 from eventlog.store import Acceptance, Append, Committed, Rejected
 
+from .heartbeats import Heartbeats
 from .held_jobs import delivery_of
 from .state_keys import StateKey, independent, plain_name, session
 
@@ -43,15 +45,21 @@ _OPEN = text("""SELECT count(*) FROM procrastinate_jobs
     WHERE queue_name = :queue AND status IN ('todo', 'doing')""")
 _CANCEL = text("""SELECT procrastinate_cancel_job_v1(id, false, false) FROM procrastinate_jobs
     WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo' ORDER BY id FOR UPDATE""")
-_LOST = text("""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
-    WHERE j.queue_name = :queue AND j.status = 'doing' AND NOT EXISTS (
-        SELECT FROM procrastinate_workers w
-        WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => :after_s))
-        AND pg_postmaster_start_time() < now() - make_interval(secs => :after_s)
-    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")
+_SERVER = text("""SELECT concat_ws(' ', pg_postmaster_start_time(), stats_reset)
+    FROM pg_stat_bgwriter""")  # a server that has crashed resets its statistics
+_BEATS = text("SELECT id, last_heartbeat FROM procrastinate_workers")
+_LISTED = "(SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:beats AS timestamptz[])))"
+_LOST = text(f"""SELECT j.id, j.args, j.attempts FROM procrastinate_jobs j
+    LEFT JOIN procrastinate_workers w ON w.id = j.worker_id
+    WHERE j.queue_name = :queue AND j.status = 'doing' AND (w.id IS NULL OR (w.id, w.last_heartbeat) IN {_LISTED})
+    ORDER BY j.id FOR UPDATE OF j SKIP LOCKED""")  # noqa: S608
+_FORGET_WORKERS = text(f"DELETE FROM procrastinate_workers WHERE (id, last_heartbeat) IN {_LISTED}")  # noqa: S608
+_SOONER = text("""UPDATE procrastinate_jobs SET scheduled_at = now()
+    WHERE queue_name = :queue AND status = 'todo' AND scheduled_at > now() + interval '2 seconds'""")
 _AGAIN = text("SELECT procrastinate_retry_job_v2(:id, NULL, NULL, NULL, NULL)")
-_HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker
-    AND attempts = :attempts AND status = 'doing'"""  # a forgotten worker holds its job until redelivery
+# A forgotten worker holds its job until redelivery.
+_HELD = """FROM procrastinate_jobs WHERE id = :id AND coalesce(worker_id, :worker) = :worker AND attempts = :attempts
+    AND scheduled_at IS NOT DISTINCT FROM :scheduled AND status = 'doing'"""
 _HOLDS = text(f"SELECT EXISTS (SELECT {_HELD})")
 _PUT_BACK = text(f"""UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = now() + interval '1 second'
     WHERE id IN (SELECT id {_HELD} FOR UPDATE)""")  # noqa: S608
@@ -61,7 +69,7 @@ _PARK = text("""INSERT INTO parked_jobs (job, error) VALUES (:id, :error)
     ON CONFLICT (job) DO UPDATE SET error = excluded.error, at = now()""")
 _PARKED = text("""SELECT j.id, j.args, coalesce(p.error, '') AS error FROM procrastinate_jobs j
     LEFT JOIN parked_jobs p ON p.job = j.id WHERE j.queue_name = :queue AND j.status = 'failed' ORDER BY j.id""")
-_FORGET = text("UPDATE procrastinate_jobs SET attempts = 0 WHERE id = :id")
+_FROM_NONE = text("UPDATE procrastinate_jobs SET attempts = 0, scheduled_at = now() WHERE id = :id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +158,22 @@ class RolloutQueue:
         with self.engine.begin() as connection:
             return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
 
-    def rescue(self, after_s: float) -> tuple[tuple[JobTicket, ...], tuple[JobTicket, ...]]:
-        """Free the jobs of workers without heartbeat for `after_s` seconds. Returns the requeued and the parked jobs.
+    def heartbeats(self) -> Heartbeats:
+        """Read the last heartbeats of all workers."""
+        with self.engine.connect() as connection:
+            server = connection.execute(_SERVER).scalar_one()
+            rows = connection.execute(_BEATS).all()
+        return Heartbeats(str(server), {row.id: row.last_heartbeat for row in rows})
 
-        A job keeps its place, so the order of its session holds. A server that has started less than `after_s` seconds
-        ago may have missed heartbeats, so it frees none.
+    def rescue(self, lost: Mapping[int, datetime]) -> tuple[tuple[JobTicket, ...], tuple[JobTicket, ...]]:
+        """Free the jobs of forgotten workers and of those whose last heartbeat is still the one in `lost`.
+
+        Returns the requeued and the parked jobs. A job keeps its place, so the order of its session holds.
         """
         freed, parked = [], []
         with self.engine.begin() as connection:
-            for row in connection.execute(_LOST, {"queue": self.name, "after_s": after_s}).all():
+            connection.execute(_SOONER, {"queue": self.name})  # a clock that went back would delay what was put back
+            for row in connection.execute(_LOST, {"queue": self.name, **_as_arrays(lost)}).all():
                 if row.attempts + 1 < TRIES:
                     connection.execute(_AGAIN, {"id": row.id})
                     freed.append(JobTicket(**row.args))
@@ -168,6 +183,12 @@ class RolloutQueue:
                     parked.append(JobTicket(**row.args))
         return tuple(freed), tuple(parked)
 
+    def forget_workers(self, lost: Mapping[int, datetime]) -> None:
+        """Delete workers whose last heartbeat is still the given one. One that wakes up later gets no more jobs."""
+        if lost:
+            with self.engine.begin() as connection:
+                connection.execute(_FORGET_WORKERS, _as_arrays(lost))
+
     def beat(self, workers: Sequence[int]) -> None:
         """Record a heartbeat of these workers."""
         with self.engine.begin() as connection:
@@ -176,12 +197,12 @@ class RolloutQueue:
     def holds(self, job: Queued) -> bool:
         """True if the worker still holds this delivery of a job: it was neither redelivered nor ended."""
         with self.engine.connect() as connection:
-            return bool(connection.execute(_HOLDS, delivery_of(job)).scalar_one())
+            return bool(connection.execute(_HOLDS, delivery_of(job)._asdict()).scalar_one())
 
     def put_back(self, job: Queued) -> None:
         """Requeue a job that its worker holds, in its old place, after a second and without counting an attempt."""
         with self.engine.begin() as connection:
-            connection.execute(_PUT_BACK, delivery_of(job))
+            connection.execute(_PUT_BACK, delivery_of(job)._asdict())
 
     def note_error(self, job: int, error: str) -> None:
         """Store the error of a job's last attempt."""
@@ -200,7 +221,7 @@ class RolloutQueue:
             rows = connection.execute(_PARKED, {"queue": self.name}).all()
             for row in rows:
                 connection.execute(_AGAIN, {"id": row.id})
-                connection.execute(_FORGET, {"id": row.id})
+                connection.execute(_FROM_NONE, {"id": row.id})
         return len(rows)
 
     @contextmanager
@@ -234,3 +255,7 @@ class RolloutQueue:
                 manager.batch_defer_jobs(jobs, connection=cursor.connection)
             except ConnectorException as error:
                 raise error.__cause__ or error from None  # what the driver said
+
+
+def _as_arrays(lost: Mapping[int, datetime]) -> dict[str, Any]:
+    return {"ids": list(lost.keys()), "beats": list(lost.values())}
