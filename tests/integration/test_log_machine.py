@@ -73,7 +73,7 @@ def fresh(clone: Callable[[str], Database], tmp_path: Path) -> Iterator[Iterator
 @pytest.mark.timeout(420)  # a failure is made small first, for up to 300 s
 @pytest.mark.costly("two stores are compared after every step of every example")
 @pytest.mark.parametrize(("positions", "keys"), [(20_000, 10_000), (3, 1)])
-@pytest.mark.parametrize("examples", [8, pytest.param(50, marks=pytest.mark.endure)])
+@pytest.mark.parametrize("examples", [5, pytest.param(50, marks=pytest.mark.endure)])
 def test_both_stores_agree_whatever_is_done_in_whatever_order(
     fresh: Iterator[Project], monkeypatch: pytest.MonkeyPatch, positions: int, keys: int, examples: int
 ) -> None:

@@ -37,7 +37,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = 6
+EXAMPLES = 3
 MANY = 300
 NAMES = {
     "runs": "run",

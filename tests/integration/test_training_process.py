@@ -62,8 +62,16 @@ def written(folder: Path, wanted: TrainingRequest) -> Path:
     return file
 
 
-@pytest.mark.costly("processes import what training needs, as those of a user do")
-def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp_path: Path, base: Base) -> None:
+@pytest.mark.parametrize(
+    "environment",
+    [
+        pytest.param({}, id="forked"),
+        pytest.param({"PYTHONHASHSEED": "2"}, marks=pytest.mark.endure, id="from cold, with another hash seed"),
+    ],
+)
+def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(
+    tmp_path: Path, base: Base, environment: dict[str, str]
+) -> None:
     wanted = asked(tmp_path, base)
     file = written(tmp_path, wanted)
     with begun(file) as process:
@@ -74,7 +82,7 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(tmp
     assert process.returncode == -signal.SIGKILL
     assert not Path(wanted.out).exists()
 
-    with begun(file, stdin=subprocess.DEVNULL, PYTHONHASHSEED="2") as process:  # nobody attends it: it needs no input
+    with begun(file, stdin=subprocess.DEVNULL, **environment) as process:  # nobody attends it: it needs no input
         said, _ = process.communicate()
     lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
     assert [line["kind"] for line in lines] == ["started", "groups", "staleness", *["step"] * STEPS, "saved"]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from api.controllers.budgets import (
 from api.controllers.slow_next import SlowCourse
 from api.course import Course
 from api.queries.courses import last_course, pieces_retired_in_course, present_course
-from eventlog.events import AnyEvent, PairedRule, RewriteLost
+from eventlog.events import PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
 from projections.rewrites import REWRITES
@@ -121,7 +122,7 @@ def test_where_dollars_are_bounded_no_cost_that_is_not_known_counts_as_nothing()
     assert used_up(Course(), used(store)) is None
 
 
-def advice(run: str, tokens: int | None, role: str = "recovery") -> AnyEvent:
+def advice(run: str, tokens: int | None, role: str = "recovery") -> Any:
     return sample("ModelCalled", run=run, role=role, step=None, input_tokens=tokens, output_tokens=tokens)
 
 
@@ -196,11 +197,11 @@ def test_the_dollars_left_are_never_below_nothing() -> None:
     assert dollars_left(COURSE, Spent(micro_dollars=9_000)) == 0
 
 
-def a_course(course: str = "c-1", **changes: object) -> AnyEvent:
+def a_course(course: str = "c-1", **changes: object) -> Any:
     return sample("CourseOpened", course=course, **changes)
 
 
-def a_close(course: str = "c-1", **changes: object) -> AnyEvent:
+def a_close(course: str = "c-1", **changes: object) -> Any:
     return sample("CourseClosed", course=course, why="done", **changes)
 
 

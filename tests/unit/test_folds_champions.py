@@ -12,7 +12,7 @@ from tests.unit.test_gate_samples import artifact
 from .test_folds_samples import only, states, told
 
 
-def pointed(upto: int, by: str = "operator", **changes: Any) -> AnyEvent:
+def pointed(upto: int, by: str = "operator", **changes: Any) -> Any:
     return sample("ChampionPointed", artifact=artifact(upto).model_dump(mode="json"), by=by, **changes)
 
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent
 from projections import ALL
 from projections.judges import JUDGES, Calibration, calibrations, judge_name
 from projections.rewards import REWARDS
@@ -16,7 +17,7 @@ MICRO = 1_000_000
 JUDGE = judge_name("m", "p1")
 
 
-def opined(run: str = "r1", *, passed: bool = True, model: str = "m", prompt: str = "p1", score: int = 7) -> AnyEvent:
+def opined(run: str = "r1", *, passed: bool = True, model: str = "m", prompt: str = "p1", score: int = 7) -> Any:
     return sample("JudgeOpined", run=run, model=model, prompt=prompt, passed=passed, score=score)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,11 +30,11 @@ KINDS = pytest.mark.parametrize("kind", LOOSE)
 PAIRED = PairedRule().model_dump(mode="json")
 
 
-def recorded(kind: PieceKind, run: str | None = "finder", rule: object = PAIRED, piece: str = "w") -> AnyEvent:
+def recorded(kind: PieceKind, run: str | None = "finder", rule: object = PAIRED, piece: str = "w") -> Any:
     return sample(RECORDED[kind], **{kind: piece, "rule": rule, "run": run})
 
 
-def tried(kind: PieceKind, won: bool, successes: int, *, withheld: bool = False, run: str = "r") -> AnyEvent:
+def tried(kind: PieceKind, won: bool, successes: int, *, withheld: bool = False, run: str = "r") -> Any:
     values = {"control_runs": ["a", "b", "c"], "control_successes": successes, "won": won, "withheld": withheld}
     return sample("PieceTried", piece="w", kind=kind, run=run, **values)
 
@@ -83,7 +84,7 @@ def test_a_piece_of_any_kind_and_a_rewrite_with_the_same_record_stand_alike(kind
     assert [getattr(one, name) for name in fields] == [getattr(other, name) for name in fields]
 
 
-def _as_rewrite(event: AnyEvent) -> AnyEvent:
+def _as_rewrite(event: AnyEvent) -> Any:
     return event.model_copy(update={"kind": "rewrite"}) if hasattr(event, "kind") else event
 
 
@@ -98,13 +99,13 @@ def test_a_row_holds_what_was_recorded(kind: PieceKind) -> None:
 
 def test_rank_form_and_title_are_those_of_the_kind() -> None:
     hint, exemplar = after("hint", ""), after("exemplar", "")
-    assert hint.rank == sample("HintRecorded").confidence  # type: ignore[union-attr]
+    assert hint.rank == sample("HintRecorded").confidence
     assert (exemplar.rank, exemplar.form) == (
-        sample("ExemplarCaptured").reward,  # type: ignore[union-attr]
-        sample("ExemplarCaptured").form,  # type: ignore[union-attr]
+        sample("ExemplarCaptured").reward,
+        sample("ExemplarCaptured").form,
     )
-    assert after("snippet", "").title == sample("SnippetLearned").title  # type: ignore[union-attr]
-    assert after("recipe", "").title == sample("RecipeImported").title  # type: ignore[union-attr]
+    assert after("snippet", "").title == sample("SnippetLearned").title
+    assert after("recipe", "").title == sample("RecipeImported").title
 
 
 @KINDS

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventlog.events import AnyEvent, PairedRule
+from eventlog.events import PairedRule
 from eventlog.store import Position
 from projections.candidacy import cold_ones, may_return, piece_status
 from projections.engine.projection import advance, replay, row_of, rows_with_keys
@@ -24,12 +25,12 @@ ASKED = sample("RewriteProposed", rewrite="w", rule=RULE, run="proposer")
 AGAIN = sample("RewriteProposed", rewrite="w", rule=RULE, run="second proposer")
 
 
-def treated(won: bool, successes: int, run: str = "treated", controls: tuple[str, ...] = ("a", "b", "c")) -> AnyEvent:
+def treated(won: bool, successes: int, run: str = "treated", controls: tuple[str, ...] = ("a", "b", "c")) -> Any:
     kind = "RewriteWon" if won else "RewriteLost"
     return sample(kind, rewrite="w", run=run, control_runs=list(controls), control_successes=successes)
 
 
-def tried(won: bool, successes: int, *, withheld: bool, kind: str = "rewrite") -> AnyEvent:
+def tried(won: bool, successes: int, *, withheld: bool, kind: str = "rewrite") -> Any:
     values = {"control_runs": ["a", "b", "c"], "control_successes": successes, "won": won, "withheld": withheld}
     return sample("PieceTried", piece="w", kind=kind, run="treated", **values)
 

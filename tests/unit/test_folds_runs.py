@@ -22,19 +22,19 @@ from .test_folds_samples import changed, graded, only, started, states, told
 ARM = {"evaluation": "e", "benchmark": "b", "arm": "challenger", "repeat": 1, "is_sealed": True}
 
 
-def stepped(outcome: str = "ok", index: int = 0, run: str = "r1") -> AnyEvent:
+def stepped(outcome: str = "ok", index: int = 0, run: str = "r1") -> Any:
     return sample("StepTaken", run=run, index=index, outcome=outcome, intent=f"step {index}")
 
 
-def finished(status: str = "completed", run: str = "r1", **changes: Any) -> AnyEvent:
+def finished(status: str = "completed", run: str = "r1", **changes: Any) -> Any:
     return sample("RunFinished", run=run, status=status, **changes)
 
 
-def reset(fingerprint: str, run: str = "r1", group: str = "g1") -> AnyEvent:
+def reset(fingerprint: str, run: str = "r1", group: str = "g1") -> Any:
     return sample("InstanceReset", run=run, group=group, fingerprint=fingerprint * 64)
 
 
-def missing(run: str = "r1", group: str = "g1") -> AnyEvent:
+def missing(run: str = "r1", group: str = "g1") -> Any:
     return sample("RunMissing", run=run, group=group, reason="environment_down")
 
 

@@ -54,7 +54,7 @@ def only(fold: Fold[S], *events: AnyEvent) -> S:
     return state
 
 
-def changed(event: AnyEvent, path: str, value: Any) -> AnyEvent:
+def changed(event: AnyEvent, path: str, value: Any) -> Any:
     """An event with another value at a dotted path of its payload."""
     payload = event.model_dump(mode="json")
     *parents, last = path.split(".")
@@ -65,7 +65,7 @@ def changed(event: AnyEvent, path: str, value: Any) -> AnyEvent:
     return type(event).model_validate_json(json.dumps(payload))
 
 
-def started(run: str = "r1", group: str = "g1", index: int = 0, **changes: Any) -> AnyEvent:
+def started(run: str = "r1", group: str = "g1", index: int = 0, **changes: Any) -> Any:
     """A run of a sweep; `changes` are values at paths, with `__` for the dot."""
     event = sample("RunStarted", run=run, arm=None, applied=())
     values = {"spec__group_id": group, "spec__sibling_index": index, "spec__candidate": None, **changes}
@@ -74,7 +74,7 @@ def started(run: str = "r1", group: str = "g1", index: int = 0, **changes: Any) 
     return event
 
 
-def graded(run: str = "r1", group: str = "g1", *, passed: bool = True, **changes: Any) -> AnyEvent:
+def graded(run: str = "r1", group: str = "g1", *, passed: bool = True, **changes: Any) -> Any:
     """An oracle's grade of a run."""
     score = 1_000_000 if passed else 0
     return sample("RewardGraded", **{"run": run, "group": group, "passed": passed, "score": score, **changes})

@@ -1,17 +1,18 @@
 from __future__ import annotations
 
-from eventlog.events import AnyEvent
+from typing import Any
+
 from projections.engine.projection import replay
 from projections.substrates import SUBSTRATES, SubstrateStats, cluster_key, standings
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_folds_samples import only, states, told
 
 
-def chosen(substrate: str = "hints", **changes: object) -> AnyEvent:
+def chosen(substrate: str = "hints", **changes: object) -> Any:
     return sample("SubstrateChosen", substrate=substrate, **changes)
 
 
-def credited(gain: int | None, substrate: str = "hints", *, applied: bool = True, **changes: object) -> AnyEvent:
+def credited(gain: int | None, substrate: str = "hints", *, applied: bool = True, **changes: object) -> Any:
     return sample("SubstrateCredited", substrate=substrate, gain=gain, applied=applied, cost=10, **changes)
 
 

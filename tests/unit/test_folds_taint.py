@@ -34,11 +34,11 @@ from .test_folds_samples import changed, started, states, stream_of, told
 NAMES = st.sampled_from(["a", "b", "a/b", "a__b", "ä"])
 
 
-def withdrawn(*runs: str, reason: str = "bad grader") -> AnyEvent:
+def withdrawn(*runs: str, reason: str = "bad grader") -> Any:
     return sample("RunsWithdrawn", runs=list(runs), reason=reason)
 
 
-def erased(subject: str, reason: str = "asked for it") -> AnyEvent:
+def erased(subject: str, reason: str = "asked for it") -> Any:
     return sample("SubjectErased", subject=subject, reason=reason)
 
 
@@ -51,7 +51,7 @@ def views(*events: AnyEvent) -> ReplayedViews:
     return ReplayedViews(store, store.head())
 
 
-def pointed(evaluation: str | None) -> AnyEvent:
+def pointed(evaluation: str | None) -> Any:
     return sample("ChampionPointed", evaluation=evaluation)
 
 

@@ -37,7 +37,7 @@ def token(role: str) -> TokenState:
     return TokenState(token="theirs", role=role)
 
 
-def from_outside(kind: str) -> AnyEvent:
+def from_outside(kind: str) -> Any:
     """The sample of an event type, under the names of a run from outside where it has any."""
     found = sample(kind)
     names: dict[str, Any] = {"run": "ext-1", "group": "ext-g"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,11 +23,11 @@ from tests.unit.test_folds_samples import DAWN, stream_of
 RUNS = ("r0", "r1", "r2", "r3")
 
 
-def called(run: str = "r1", asked: int | None = 1_000, said: int | None = 500, role: str = "recovery") -> AnyEvent:
+def called(run: str = "r1", asked: int | None = 1_000, said: int | None = 500, role: str = "recovery") -> Any:
     return sample("ModelCalled", run=run, role=role, input_tokens=asked, output_tokens=said)
 
 
-def prices(thousand_in: int, thousand_out: int) -> AnyEvent:
+def prices(thousand_in: int, thousand_out: int) -> Any:
     book = {"per_thousand_input_tokens": thousand_in, "per_thousand_output_tokens": thousand_out}
     return sample("PriceBookSet", **book)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ STARTS = st.sampled_from(["0" * 64, "1" * 64])
 GROUP_OF = {"a": "g1", "b": "g1", "c": "g1", "d": "g2"}
 
 
-def credited(kind: str, rewrite: str, run: str, controls: list[str]) -> AnyEvent:
+def credited(kind: str, rewrite: str, run: str, controls: list[str]) -> Any:
     return sample(kind, rewrite=rewrite, run=run, control_runs=controls)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from eventlog.events import AnyEvent
@@ -26,7 +28,7 @@ def run_events(run: str, group: str) -> st.SearchStrategy[AnyEvent]:
     )
 
 
-def started(run: str, group: str, subject: str | None = None) -> AnyEvent:
+def started(run: str, group: str, subject: str | None = None) -> Any:
     """The first event of a run."""
     payload = sample("RunStarted", run=run, arm=None).model_dump(mode="json", exclude={"type"})
     whose = {} if subject is None else {"subject": subject}
@@ -45,7 +47,7 @@ def rewrite_event(rewrite: str) -> st.SearchStrategy[AnyEvent]:
     )
 
 
-def pointed(upto: int, by: str) -> AnyEvent:
+def pointed(upto: int, by: str) -> Any:
     """The champion with the memory up to a position."""
     kept = sample("ChampionPointed").model_dump(mode="json")
     artifact = {**kept["artifact"], "memory": {**kept["artifact"]["memory"], "upto": upto}}
