@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eventlog.events import AnyEvent
 from projections import ALL
 from projections.judges import JUDGES, Calibration, calibrations, judge_name
 from projections.rewards import REWARDS

@@ -21,14 +21,14 @@ from .test_folds_samples import DAWN, changed, only
 SITE = "marketplace"
 
 
-def planned(sweep: str, *seeds: int, **changes: Any) -> AnyEvent:
+def planned(sweep: str, *seeds: int, **changes: Any) -> Any:
     event = sample("SweepPlanned", sweep=sweep, environment=SITE, **changes)
     assert isinstance(event, SweepPlanned)
     specs = [event.specs[0].model_dump(mode="json") | {"env_seed": seed} for seed in seeds]
     return changed(event, "specs", specs)
 
 
-def ended(sweep: str) -> AnyEvent:
+def ended(sweep: str) -> Any:
     return sample("SweepEnded", sweep=sweep, environment=SITE)
 
 
@@ -69,11 +69,11 @@ def test_the_seeds_that_were_used_are_those_of_all_plans(sweeps: list[set[int]])
     assert all(after - before > 1 for (_, before), (after, _) in pairwise(ranges))
 
 
-def opened(evaluation: str) -> AnyEvent:
+def opened(evaluation: str) -> Any:
     return sample("EvaluationOpened", evaluation=evaluation)
 
 
-def reached(evaluation: str, decision: str) -> AnyEvent:
+def reached(evaluation: str, decision: str) -> Any:
     opening = sample("EvaluationOpened")
     assert isinstance(opening, EvaluationOpened)
     event = changed(sample("VerdictReached", evaluation=evaluation), "verdict.benchmark", opening.benchmark_digest)
