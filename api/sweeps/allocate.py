@@ -8,7 +8,7 @@ from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, OpenGroup,
 from agents.rollouts.trials import TrialPiece, of_kinds, open_to
 from eventlog.disowned import read_in_force
 from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
-from eventlog.store import Append, EventStore
+from eventlog.store import START, Append, EventStore
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
 from projections.rewards import REWARDS
@@ -52,10 +52,13 @@ def choice_appends(choices: Sequence[SubstrateChosen], actor: str = CONTROLLER) 
 
 
 def choices_of(store: EventStore, sweep: SweepPlanned) -> dict[str, SubstrateChosen]:
-    """Recorded choices of a sweep, by group."""
+    """Recorded choices of a sweep, by group. They were appended together with its plan, after it."""
     found = {}
+    planned = next(read_in_force(store, stream=f"sweep/{sweep.sweep}"), None)
+    after = START if planned is None else planned.position
     for cluster in sorted({template.cluster for template in sweep.templates}):
-        for recorded in read_in_force(store, stream=stream_of(sweep.environment, cluster), types=["SubstrateChosen"]):
+        stream = stream_of(sweep.environment, cluster)
+        for recorded in read_in_force(store, after=after, stream=stream, types=["SubstrateChosen"]):
             if isinstance(recorded.event, SubstrateChosen) and recorded.event.sweep == sweep.sweep:
                 found[recorded.event.group] = recorded.event
     return found

@@ -7,7 +7,6 @@ training and inference prompts are identical.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 
@@ -18,7 +17,6 @@ from eventlog.chain import canonical
 from eventlog.errors import FlywheelError
 from eventlog.events import (
     BenchmarkFrozen,
-    Refused,
     RunFinished,
     SftQuery,
     Step,
@@ -94,15 +92,6 @@ SCHEMA: Mapping[str, pl.DataType] = {
 """The columns of the frame that `to_frame` returns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The result of a query: run ids in order of their bytes, the number of their groups, and refusals by reason."""
-
-    runs: tuple[str, ...]
-    groups: int
-    refused: tuple[Refused, ...]
-
-
 def oracle_tasks(events: Iterable[Recorded]) -> dict[str, frozenset[str]]:
     """Maps each template id to all oracle tasks it was planned or frozen with (SweepPlanned and BenchmarkFrozen)."""
     found: dict[str, frozenset[str]] = {}
@@ -112,26 +101,6 @@ def oracle_tasks(events: Iterable[Recorded]) -> dict[str, frozenset[str]]:
                 known = found.get(template.template_id, frozenset())
                 found[template.template_id] = known | {template.oracle_task_id}
     return found
-
-
-def select_sft(
-    query: SftQuery,
-    runs: Mapping[str, RunState],
-    rewards: Mapping[str, RewardState],
-    benchmark_instances: Set[Instance],
-    oracles: Mapping[str, Set[str]],
-    groups: Mapping[str, GroupState],
-    left_out: Mapping[str, str] = NOTHING,
-) -> Selection:
-    """Select the runs of a query. Runs of another environment, sweep or group are not counted as refused."""
-    reasons = judge_sft(query, runs, rewards, benchmark_instances, oracles, groups, left_out)
-    taken = [run for run, reason in reasons.items() if reason is None]
-    counts = sorted(Counter(reason for reason in reasons.values() if reason is not None).items())
-    return Selection(
-        runs=tuple(sorted(taken, key=str.encode)),
-        groups=len({runs[run].group for run in taken}),
-        refused=tuple(Refused(reason=reason, runs=amount) for reason, amount in counts),
-    )
 
 
 def judge_sft(

@@ -15,7 +15,7 @@ from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SftQuery, SweepP
 from gate.benchmark import freeze_benchmark, refuse_unfit_benchmark
 from gate.errors import NotFresh
 from projections.benchmarks import BenchmarkState, Instance, benchmark_instances, instances_of, seen_instances
-from projections.datasets.plan_rows import select_sft
+from projections.datasets.plan_rows import judge_sft
 from projections.environments import EnvironmentState, ProbeFinding
 from projections.rewards import RewardState
 from projections.rewrites import RewriteState
@@ -127,11 +127,11 @@ def rewarded(run: RunState) -> RewardState:
 def test_no_run_on_a_benchmarks_instance_enters_a_dataset(found: list[RunState]) -> None:
     played = {run.run: run for run in found}
     rewards = {key: rewarded(run) for key, run in played.items()}
-    taken = select_sft(SftQuery(), played, rewards, HELD, ORACLES, {}).runs
+    reasons = judge_sft(SftQuery(), played, rewards, HELD, ORACLES, {})
     for key, run in played.items():
         tasks = ORACLES.get(run.template, {"buy", "sell"})
         is_held = any((run.environment, task, run.env_seed) in HELD for task in tasks)
-        assert (key in taken) is (run.evaluation is None and not is_held)
+        assert (reasons[key] is None) is (run.evaluation is None and not is_held)
 
 
 @given(st.lists(runs(), max_size=12, unique_by=lambda run: run.run))

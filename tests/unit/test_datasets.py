@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -22,9 +23,9 @@ from projections.datasets.plan_rows import (
     SftRow,
     answer_of_step,
     collapse_whitespace,
+    judge_sft,
     oracle_tasks,
     prompt_for_step,
-    select_sft,
     sft_rows,
     step_digest,
     to_frame,
@@ -75,8 +76,9 @@ def selected(
 ) -> tuple[tuple[str, ...], dict[str, int]]:
     rewards = {run: RewardState(run=run, score=score, value=score) for run, score in (scores or {}).items()}
     played = {run.run: run for run in runs}
-    found = select_sft(query, played, rewards, instances, oracles or {}, groups or {}, left_out or {})
-    return found.runs, {item.reason: item.runs for item in found.refused}
+    reasons = judge_sft(query, played, rewards, instances, oracles or {}, groups or {}, left_out or {})
+    taken = tuple(sorted(run for run, reason in reasons.items() if reason is None))
+    return taken, Counter(reason for reason in reasons.values() if reason is not None)
 
 
 def test_every_reason_to_refuse_a_run_is_counted() -> None:

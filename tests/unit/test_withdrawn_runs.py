@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eventlog.events import AnyEvent, SftQuery
 from eventlog.store import Recorded
 from projections import ALL
-from projections.datasets.plan_rows import select_sft
+from projections.datasets.plan_rows import judge_sft
 from projections.engine.projection import AnyFold, newest_states, replay
 from projections.failures import FAILURES
 from projections.groups import GROUPS, assemble_groups
@@ -160,7 +160,8 @@ def test_a_dataset_selects_as_if_withdrawn_runs_had_never_been_played(
         (template,) = {run.template for run in runs.values()} or {""}
         query = SftQuery(environment="marketplace", min_score=least, best_of_group=best)
         oracles = {template: frozenset({"an-oracle"})}
-        return select_sft(query, runs, rewards, frozenset(), oracles, groups, left_out).runs
+        reasons = judge_sft(query, runs, rewards, frozenset(), oracles, groups, left_out)
+        return tuple(sorted(run for run, reason in reasons.items() if reason is None))
 
     left = selected(log, dict.fromkeys(withdrawn, "withdrawn"))
     assert left == selected(never_played(log), {})
