@@ -47,7 +47,8 @@ def show(
     if as_json:
         emit_json({"cluster": cluster, "epsilon_micro": present.epsilon, "substrates": rows, "history": history})
         return
-    print_facts([("cluster", cluster), ("epsilon", decimal(present.epsilon)), ("pulls", present.pulls)])
+    epsilon = None if present.epsilon is None else decimal(present.epsilon)
+    print_facts([("cluster", cluster), ("epsilon", epsilon), ("pulls", present.pulls)])
     say("")
     print_rows([_in_words(row) for row in rows], _LISTED[2:], as_json=False, empty="")
     say("")
