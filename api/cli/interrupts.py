@@ -36,6 +36,7 @@ def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    signal.signal(signal.SIGURG, _wake)
     Thread(target=_answer, args=(reading, say, said), name="interrupts", daemon=True).start()
     return partial(said.wait, _PATIENCE_S)
 
@@ -45,6 +46,10 @@ def is_interrupt(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
     return error is not None
+
+
+def _wake(_number: int, _frame: object) -> None:
+    """Do nothing but end a call in which the main thread waits, so that it handles a Ctrl-C that another thread got."""
 
 
 def _nothing() -> None:
@@ -74,6 +79,8 @@ def _answer(reading: int, say: Callable[[str], None], said: Event) -> None:
         is_first = False
         say(SENTENCE)
         said.set()
+        if (main := main_thread().ident) is not None:
+            signal.pthread_kill(main, signal.SIGURG)
 
 
 def _end_now() -> NoReturn:

@@ -34,6 +34,13 @@ asyncio.run(work())
 IN_A_LIBRARY = "hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)"
 """Work that Python cannot interrupt."""
 
+GOT_BY_ANOTHER_THREAD = (
+    "import os, signal, threading; "
+    "threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGINT)).start(); "
+    "os.read(os.pipe()[0], 1)"
+)
+"""A wait that no signal ends which another thread gets."""
+
 ENOUGH_S = 1.0
 
 
@@ -59,6 +66,12 @@ def test_the_first_ctrl_c_is_answered_at_once_and_the_second_ends_the_process() 
         assert time.monotonic() - since < ENOUGH_S
         child.send_signal(signal.SIGINT)
         assert child.wait(ENOUGH_S) == INTERRUPTED
+
+
+def test_an_interrupt_that_another_thread_gets_ends_a_wait_of_the_main_thread() -> None:
+    with begun(PROGRAM.format(work=GOT_BY_ANOTHER_THREAD)) as child:
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted")) == (INTERRUPTED, 1)
 
 
 def test_a_worker_ends_its_runs_at_the_first_ctrl_c_and_itself_at_the_second() -> None:
