@@ -29,6 +29,7 @@ from .locks import lost_locks
 from .outage import outage
 from .skipped import Skipped
 from .storm import killing, plan_for, settle, under_load
+from .tampering import tampering
 
 _CUT = "dropped connections: "
 _BROKE_OFF = "faults that broke off"
@@ -97,6 +98,7 @@ def _all(folder: Path, load: Load) -> tuple[dict[str, float], dict[str, str]]:
         "dropped connections": lambda: dropped(cluster, folder / "dropped", load),
         "groups": lambda: groups(cluster, load.cut_s / 2, load.seed),
         "lost locks": lambda: lost_locks(cluster),
+        "tampering": lambda: tampering(cluster),
         "outage": lambda: outage(cluster, folder / "outage", load.pause_s),
         "full disk": lambda: full_disk(folder / "disk"),
         "clock jumping back": lambda: clock_jumps(folder / "clock"),
@@ -155,6 +157,9 @@ def targets(kills: int) -> dict[str, float | Target]:
         "groups: written though rejected": at_most(0),
         "lock: appends refused": at_least(1),
         "lock: events after another took it": at_most(0),
+        "tampering: changed keys not found": at_most(0),
+        "tampering: bookmarks ahead that were found": at_least(1),
+        "tampering: alarms without a cause": at_most(0),
         "outage: crashes shortly after it": at_least(1),
         "outage: workers that waited": at_least(1),
         "outage: runs that did not end once": at_most(0),

@@ -32,7 +32,7 @@ from .state_keys import StateKey
 
 SHORTEST_RESCUE_S = 4.0
 """Least `rescue_after_s`: below it, and with the heartbeat of Terms, a slow worker would count as lost."""
-OUTAGE_S = 600.0
+OUTAGE_S = 900.0
 """Seconds that a worker waits for a database that does not answer."""
 _FORGET_TIMES = 20
 """A worker that is lost for this many times `rescue_after_s` is forgotten."""
