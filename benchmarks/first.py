@@ -33,6 +33,7 @@ LIBRARIES = (
 """What every command with a database imports."""
 
 ANSWERS = {"champion show": ("champion", "show"), "runs list": ("runs", "list")}
+ALONE = "libraries alone"
 REST = "GET /v1/runs?limit=50, seconds"
 
 
@@ -69,14 +70,22 @@ def _environment(server: Server) -> dict[str, str]:
 
 
 def _commands(environment: Mapping[str, str], times: int) -> dict[str, float]:
-    """Seconds and processor seconds of each command, and of the libraries alone; the first run of each warms up."""
-    asked = {name: (*COMMAND, *words) for name, words in ANSWERS.items()} | {"libraries alone": LIBRARIES}
+    """Seconds and processor seconds of each command, and its ratio to those of the libraries alone.
+
+    All are asked in turns, so that a busy machine slows each alike; the first turn warms up.
+    """
+    asked = {name: (*COMMAND, *words) for name, words in ANSWERS.items()} | {ALONE: LIBRARIES}
+    turns = [{name: _timed(words, environment) for name, words in asked.items()} for _ in range(times + 1)][1:]
     found: dict[str, float] = {}
-    for name, words in asked.items():
-        taken = [_timed(words, environment) for _ in range(times + 1)][1:]
-        found[f"{name}, seconds"] = statistics.median(seconds for seconds, _ in taken)
-        found[f"{name}, processor seconds"] = statistics.median(processor for _, processor in taken)
-    return found
+    for name in asked:
+        found[f"{name}, seconds"] = statistics.median(turn[name][0] for turn in turns)
+        found[f"{name}, processor seconds"] = statistics.median(turn[name][1] for turn in turns)
+    ratios = {
+        f"{name}, processor seconds to those of the libraries alone": found[f"{name}, processor seconds"]
+        / found[f"{ALONE}, processor seconds"]
+        for name in ANSWERS
+    }
+    return found | ratios
 
 
 def _timed(words: tuple[str, ...], environment: Mapping[str, str]) -> tuple[float, float]:
