@@ -27,7 +27,11 @@ _KEY_CHANGES = (
     f"UPDATE append_keys SET chain = sha256('') WHERE first_position = {_PLACE}",  # noqa: S608 our own text
 )
 _GUARDS = text("SELECT tgname FROM pg_trigger WHERE tgrelid = CAST(:name AS regclass) AND NOT tgisinternal")
+_KEEP = f"CREATE TABLE kept AS SELECT * FROM append_keys WHERE first_position = {_PLACE}"  # noqa: S608 our own text
+_RESTORE = f"""DELETE FROM append_keys WHERE first_position = {_PLACE}; INSERT INTO append_keys SELECT * FROM kept;
+    DROP TABLE kept"""  # noqa: S608 our own text
 _AHEAD = "UPDATE builds SET position = position + 3 WHERE projection = 'runs'"
+_BACK = "UPDATE builds SET position = position - 3 WHERE projection = 'runs'"
 
 
 def tampering(cluster: Cluster) -> dict[str, float]:
@@ -41,7 +45,7 @@ def tampering(cluster: Cluster) -> dict[str, float]:
             store.append([Append("pieces", (event,), "chaos", key=f"key-{number}")])
         alarms = int(is_damaged(engine)) + _differing(engine)
         found = sum(_is_found(engine, owner, change) for change in _KEY_CHANGES)
-        with _changed(owner, "builds", _AHEAD):
+        with _changed(owner, "builds", _AHEAD, _BACK):
             ahead = _differing(engine)
     finally:
         engine.dispose()
@@ -55,7 +59,7 @@ def tampering(cluster: Cluster) -> dict[str, float]:
 
 
 def _is_found(engine: Engine, owner: Engine, change: str) -> bool:
-    with _changed(owner, "append_keys", change):
+    with _changed(owner, "append_keys", f"{_KEEP}; {change}", _RESTORE):
         return is_damaged(engine)
 
 
@@ -66,21 +70,20 @@ def _differing(engine: Engine) -> int:
 
 
 @contextmanager
-def _changed(owner: Engine, table: str, change: str) -> Iterator[None]:
+def _changed(owner: Engine, table: str, change: str, undo: str) -> Iterator[None]:
     """A table with a change, made with its guards off; afterwards it is as before."""
-    _without_guards(owner, table, f"CREATE TABLE kept AS TABLE {table}; {change}")
+    _without_guards(owner, table, change)
     try:
         yield
     finally:
-        restore = f"DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept; DROP TABLE kept"  # noqa: S608 our own text
-        _without_guards(owner, table, restore)
+        _without_guards(owner, table, undo)
 
 
 def _without_guards(owner: Engine, table: str, statements: str) -> None:
     with owner.begin() as connection:
         guards = connection.execute(_GUARDS, {"name": table}).scalars().all()
         connection.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER USER"))
-        for statement in statements.split("; "):
+        for statement in statements.split(";"):
             connection.execute(text(statement))
         for guard in guards:
             connection.execute(text(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {guard}"))
