@@ -185,3 +185,11 @@ def test_the_signed_head_that_is_shown_was_signed() -> None:
     (shown,) = re.findall(r"^\{\n.*?^\}", (ROOT / "docs" / "integrity.md").read_text(), re.DOTALL | re.MULTILINE)
     signed = Signed.model_validate_json(shown)
     check_signature(signed, Ed25519PublicKey.from_public_bytes(bytes.fromhex(signed.public_key)))
+
+
+def test_every_page_that_the_code_sends_to_is_there() -> None:
+    rooms = ("agents", "api", "eventlog", "gate", "projections", "trainer", "migrations")
+    files = [file for room in rooms for file in sorted((ROOT / room).rglob("*.py"))]
+    named = {(of(file), page) for file in files for page in re.findall(r"docs/[\w/-]+\.\w+", file.read_text())}
+    assert named
+    assert sorted((file, page) for file, page in named if not (ROOT / page).exists()) == []

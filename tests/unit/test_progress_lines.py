@@ -1,10 +1,13 @@
-"""Progress where standard error is no terminal."""
+"""Progress where standard error is no terminal, and bars where it is one."""
 
 from __future__ import annotations
 
-import pytest
+from io import StringIO
 
-from api.cli import progress_lines
+import pytest
+from rich.console import Console
+
+from api.cli import output, progress_lines
 from api.cli.progress_lines import PAUSE_S, print_progress
 
 
@@ -37,3 +40,12 @@ def test_steps_of_unknown_number_are_counted_and_no_steps_are_not(clock: list[fl
     with print_progress("making the rows", None, said.append):
         clock.append(61.0)
     assert said == ["counting 1,200 0:00:00", "making the rows 0:01:01"]
+
+
+def test_a_bar_of_unknown_length_shows_what_was_done_and_no_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    monkeypatch.setattr(output, "ERR", Console(file=shown, force_terminal=True, width=80))
+    with output.bar("counting", None) as advance:
+        advance(1_200)
+    assert "1,200" in shown.getvalue()
+    assert "?" not in shown.getvalue().replace("[?25", "")  # how a terminal hides its cursor
