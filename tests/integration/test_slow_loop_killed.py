@@ -57,7 +57,7 @@ KILLS = (
     Kill("CheckpointSaved"),
     Kill("RunFinished", 10, "run/eval-1__"),
 )
-SEEN = Kill("RunFinished", 24, "run/eval-1__")
+SEEN = Kill("RunFinished", 14, "run/eval-1__")
 """How far the undisturbed history of one round is played: so many arms that some of them came after the last kill."""
 
 EVERY_KILL = (
@@ -116,7 +116,7 @@ def words(base: Base, folder: Path, stages: Sequence[Mapping[str, Any]], seeds: 
 def test_a_round_killed_at_five_stages_goes_on_as_an_undisturbed_one_does(
     project: Callable[[str], Project], base: Base, tmp_path: Path
 ) -> None:
-    undisturbed, killed, asked = project("undisturbed"), project("killed"), words(base, tmp_path, STAGES[:1], seeds=6)
+    undisturbed, killed, asked = project("undisturbed"), project("killed"), words(base, tmp_path, STAGES[:1], seeds=4)
     child = undisturbed.begun(asked)
     undisturbed.wait(SEEN, child)
     undisturbed.strike(SEEN, child)
