@@ -8,8 +8,9 @@ same way, and the transaction is rolled back if one of them is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -24,6 +25,7 @@ from psycopg.pq import TransactionStatus
 from .append_rule import judge_group
 from .chain import microseconds
 from .codec import EncodedAppend, EncodedEvent
+from .errors import LogFull
 from .store import Committed, Conflict, KeyReused, Outcome, Position, Rejected, Repeated
 
 MOST_BY_CALL = 100
@@ -73,9 +75,12 @@ def commit_together(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[O
 
 
 def by_call(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
-    """Append by one function call."""
+    """Append by one function call. Raises LogFull."""
     query, values = _call(requests)
-    rows = cursor.execute(query, values, prepare=True).fetchall()
+    try:
+        rows = cursor.execute(query, values, prepare=True).fetchall()
+    except psycopg.errors.CheckViolation as error:
+        raise _log_full(error) from error
     return [_outcome(request, *row) for request, row in zip(requests, rows, strict=True)]
 
 
@@ -95,12 +100,20 @@ def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool
     """Lock and judge, then COPY into the newest partition, then COMMIT.
 
     The server inserts rows in bulk only into an unpartitioned table. If the rows do not fit into the newest partition,
-    they are judged again and copied into the parent table, which routes them.
+    they are judged again and copied into the parent table, which routes them. Raises LogFull.
     """
-    try:
+    with suppress(psycopg.errors.CheckViolation):
         return _append_by_copy(cursor, requests, is_direct=True, together=together)
-    except psycopg.errors.CheckViolation:
+    try:
         return _append_by_copy(cursor, requests, is_direct=False, together=together)
+    except psycopg.errors.CheckViolation as error:
+        raise _log_full(error) from error
+
+
+def _log_full(error: psycopg.errors.CheckViolation) -> LogFull:
+    """What a row says that fits into no partition: its detail ends with the row's position."""
+    found = re.search(r"\((\d+)\)\D*$", error.diag.message_detail or "")
+    return LogFull(actual="after the head" if found is None else int(found[1]))
 
 
 def _append_by_copy(

@@ -14,13 +14,15 @@ import psycopg
 from sqlalchemy import Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer, OutageTooLong
+from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer, OutageTooLong, StatementEnded
 
 OLDEST_SERVER = 15
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0)
 _LONGEST_PAUSE_S = 2.0
 _ENDING = frozenset({"57P01", "57P02", "57P03"})
 """SQLSTATE of a server that shuts down, has crashed, or does not accept connections yet."""
+_ENDED_EARLY = frozenset({"40001", "40P01", "55P03", "57014"})
+"""SQLSTATE of a transaction conflict, a deadlock, a lock timeout, a cancelled statement: another try may succeed."""
 _PREFIX = "flywheel_"
 _PROJECT = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _CURSOR = "cursor of single statements"
@@ -168,11 +170,13 @@ def translate_error(error: psycopg.Error, *, is_lost: bool) -> DBAPIError:
     return cast("DBAPIError", named)
 
 
-def database_error(error: BaseException) -> LogUnavailable | DatabaseRefused:
-    """What an error of the driver or of SQLAlchemy means: the server is gone, or it answered and refused."""
+def database_error(error: BaseException) -> LogUnavailable | StatementEnded | DatabaseRefused:
+    """What an error of the driver or of SQLAlchemy means: the server is gone, gave up for the moment, or refused."""
     code = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
     if getattr(error, "connection_invalidated", False) or _is_gone(code):
         return LogUnavailable(actual=first_line(error))
+    if code in _ENDED_EARLY:
+        return StatementEnded(actual=first_line(error), code=code)
     return DatabaseRefused(actual=first_line(error), code=code)
 
 

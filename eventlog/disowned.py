@@ -15,10 +15,10 @@ def read_in_force(
     upto: Position | None = None,
     stream: str | None = None,
     types: Sequence[str] | None = None,
+    actor: str | None = None,
 ) -> Iterator[Recorded]:
     """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
     disownings = (each.event for each in store.read(upto=upto, types=("EventsDisowned",)))
     gone = {at for event in disownings if isinstance(event, EventsDisowned) for at in event.positions}
-    return (
-        each for each in store.read(after=after, upto=upto, stream=stream, types=types) if each.position not in gone
-    )
+    found = store.read(after=after, upto=upto, stream=stream, types=types, actor=actor)
+    return (each for each in found if each.position not in gone)

@@ -226,6 +226,11 @@ class DatabaseRefused(FlywheelError):
     read-only, has free space and grants this role its rights (`flywheel db migrate` does)."""
 
 
+class StatementEnded(FlywheelError):
+    """The database ended a statement early: {actual} (SQLSTATE {code}). Nothing of it was written. Expected no other transaction in
+    its way, and nobody to cancel it. Try again."""
+
+
 class OldServer(FlywheelError):
     """The database is PostgreSQL {actual}: expected {expected} or newer. Upgrade it, or unset FLYWHEEL_DATABASE_URL to use the
     embedded server."""

@@ -66,10 +66,11 @@ class MemoryStore:
         upto: Position | None = None,
         stream: str | None = None,
         types: Sequence[str] | None = None,
+        actor: str | None = None,
     ) -> Iterator[Recorded]:
         """See EventStore.read."""
         for row in self.read_stored(after=after, upto=upto, types=types):
-            if stream is None or row.stream == stream:
+            if stream in {None, row.stream} and actor in {None, row.actor}:
                 yield decode(row)
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:

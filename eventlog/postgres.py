@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from time import sleep
 from typing import Any
 
 import psycopg
-from sqlalchemy import Engine, Row, text
+from sqlalchemy import Engine, Row, TextClause, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .append_rule import judge_group
@@ -21,7 +21,7 @@ from .appending import Cursor, commit, commit_together
 from .archive.segments import POSITIONS_OF_STREAM, live_from, segments
 from .codec import EncodedAppend, decode, encode_append
 from .database import first_line, project_schema, single_statements, translate_error
-from .errors import LockLost, LogFull, LogUnavailable
+from .errors import LockLost, LogUnavailable
 from .group_commit import MOST_WAITING, GroupCommit
 from .store import START, Acceptance, Append, Outcome, Position, Recorded, Rejected, Stored, Until
 
@@ -33,16 +33,19 @@ _LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, Int
 
 _SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
     e.payload::text AS payload, e.digest, e.chain FROM """
-_RANGE = " WHERE e.position > :after AND e.position <= :upto"
+_RANGE = "e.position > :after AND e.position <= :upto"
+_OF_ACTOR = " AND e.actor = :actor"
 _PAGE = " ORDER BY e.position LIMIT :page"
-_READ = text(_SELECT + "events e" + _RANGE + _PAGE)
-_OF_TYPES = """SELECT found.position FROM unnest(CAST(:types AS text[])) AS t (type) CROSS JOIN LATERAL (
-    SELECT e.position FROM events e WHERE e.type = t.type AND e.position > :after AND e.position <= :upto
-    ORDER BY e.position LIMIT :page) found ORDER BY 1 LIMIT :page"""
+_READ, _READ_OF_ACTOR = (text(_SELECT + "events e WHERE " + _RANGE + narrowed + _PAGE) for narrowed in ("", _OF_ACTOR))
+_OF_TYPES = f"""SELECT found.position FROM unnest(CAST(:types AS text[])) AS t (type) CROSS JOIN LATERAL (
+    SELECT e.position FROM events e WHERE e.type = t.type AND {_RANGE}{{narrowed}}{_PAGE}
+    ) found ORDER BY 1 LIMIT :page"""  # noqa: S608 constants
 """One page of the positions of some types, each found in the index of types: no other event is looked at."""
 _AT_POSITIONS = """wanted CROSS JOIN LATERAL
     (SELECT * FROM events f WHERE f.position = wanted.position OFFSET 0) e ORDER BY e.position"""
-_READ_TYPES = text(_SELECT + f"({_OF_TYPES}) {_AT_POSITIONS}")
+_READ_TYPES, _READ_TYPES_OF_ACTOR = (
+    text(_SELECT + f"({_OF_TYPES.format(narrowed=narrowed)}) {_AT_POSITIONS}") for narrowed in ("", _OF_ACTOR)
+)
 _READ_STREAM = text(_SELECT + f"({POSITIONS_OF_STREAM}) wanted JOIN events e USING (position) ORDER BY e.position")
 
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
@@ -122,22 +125,16 @@ class PostgresStore:
 
     def _try_append(self, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
         with single_statements(self.engine) as cursor:
-            return self._write(cursor, requests, together=together)
+            return _write(cursor, requests, together=together)
 
     def _try_in_session(
         self, session: LockingSession, requests: Sequence[EncodedAppend], *, together: bool
     ) -> Sequence[Outcome]:
         try:
             with session.use() as cursor:
-                return self._write(cursor, requests, together=together)
+                return _write(cursor, requests, together=together)
         except psycopg.Error as error:
             raise translate_error(error, is_lost=False) from error
-
-    def _write(self, cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
-        try:
-            return commit_together(cursor, requests) if together else commit(cursor, requests)
-        except psycopg.errors.CheckViolation as error:
-            raise LogFull(actual=self.head() + 1) from error
 
     def read(
         self,
@@ -146,9 +143,12 @@ class PostgresStore:
         upto: Position | None = None,
         stream: str | None = None,
         types: Sequence[str] | None = None,
+        actor: str | None = None,
     ) -> Iterator[Recorded]:
         """See EventStore.read."""
-        for row in self._rows(after, upto, stream, types):
+        for row in self._rows(after, upto, stream, types, actor):
+            if actor is not None and row.actor != actor:
+                continue  # of one stream, or from the archive
             recorded = decode(row)
             if stream is None or types is None or recorded.event.type in types:
                 yield recorded
@@ -160,16 +160,18 @@ class PostgresStore:
         return self._rows(after, upto, None, types)
 
     def _rows(
-        self, after: Position, upto: Position | None, stream: str | None, types: Sequence[str] | None
+        self,
+        after: Position,
+        upto: Position | None,
+        stream: str | None,
+        types: Sequence[str] | None,
+        actor: str | None = None,
     ) -> Iterator[Stored]:
-        statement = _READ_STREAM if stream is not None else _READ_TYPES if types is not None else _READ
+        """Rows of a stream, or of some types; of the other actors none but those of a stream and of the archive."""
+        statement, named = _choose(stream, types, actor)
         last = self.head() if upto is None else upto
         while after < last:
-            values: dict[str, Any] = {"after": after, "upto": last, "page": _BATCH}
-            if stream is not None:
-                values["stream"] = stream
-            elif types is not None:
-                values["types"] = sorted(set(types))
+            values: dict[str, Any] = {"after": after, "upto": last, "page": _BATCH, **named}
             with self.engine.connect() as connection:
                 rows = connection.execute(statement, values).all()
                 live = live_from(connection)  # read after the rows, so that a drop in between is noticed
@@ -253,6 +255,10 @@ class PostgresStore:
                         pass
 
 
+def _write(cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
+    return commit_together(cursor, requests) if together else commit(cursor, requests)
+
+
 def _listener(engine: Engine) -> psycopg.Connection[Any]:
     with engine.connect():  # waits for a lost database as long as the engine is patient
         pass
@@ -260,6 +266,16 @@ def _listener(engine: Engine) -> psycopg.Connection[Any]:
     connection = psycopg.connect(url, autocommit=True)
     connection.execute(f'LISTEN "{project_schema(engine)}/events"')
     return connection
+
+
+def _choose(stream: str | None, types: Sequence[str] | None, actor: str | None) -> tuple[TextClause, Mapping[str, Any]]:
+    """The statement that reads these, and the values that name them."""
+    if stream is not None:
+        return _READ_STREAM, {"stream": stream}
+    own = {} if actor is None else {"actor": actor}
+    if types is None:
+        return (_READ_OF_ACTOR if own else _READ), own
+    return (_READ_TYPES_OF_ACTOR if own else _READ_TYPES), {"types": sorted(set(types)), **own}
 
 
 def stored_row(row: Row[Any]) -> Stored:

@@ -148,8 +148,12 @@ class EventStore(Protocol):
         upto: Position | None = None,
         stream: str | None = None,
         types: Sequence[str] | None = None,
+        actor: str | None = None,
     ) -> Iterator[Recorded]:
-        """Events at positions in (after, upto], in order, optionally of one stream or of some types."""
+        """Events at positions in (after, upto], in order, optionally of one stream, of some types, by one actor.
+
+        Events by other actors are looked at, but not decoded.
+        """
         ...
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:

@@ -26,7 +26,7 @@ def newest_revision() -> str:
 
 
 def migrate(engine: Engine, *, app_role: str | None = None) -> None:
-    """Create the schema if needed and upgrade it. Concurrent callers wait for one another.
+    """Create the schema if needed and upgrade it. Concurrent callers wait for one another, and appends for them.
 
     `engine` connects as the owner. `app_role` is granted the application's rights, none of which can change or delete
     events. Raises UnreleasedSchema, and ForeignSchema for a schema that a newer flywheel migrated.
@@ -38,9 +38,8 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     with engine.begin() as connection:
-        connection.execute(
-            text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": f"{schema}/migrate"}
-        )
+        _lock(connection, f"{schema}/migrate")
+        _lock(connection, f"{schema}/append")  # before any table: an append that began may wait for none of them
         connection.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
         if connection.execute(text("SELECT to_regclass('migration')")).scalar() is not None:
             check_version(schema, version_of(connection), may_upgrade=True)
@@ -52,6 +51,10 @@ def migrate(engine: Engine, *, app_role: str | None = None) -> None:
         )
         if app_role is not None:
             _grant(connection, schema, app_role)
+
+
+def _lock(connection: Connection, name: str) -> None:
+    connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))"), {"name": name})
 
 
 def version_of(connection: Connection) -> str | None:

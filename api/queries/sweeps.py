@@ -49,15 +49,12 @@ def whole_sweep(plans: Iterable[SweepPlanned]) -> SweepPlanned | None:
     return every[0].model_copy(update={"specs": specs}) if every else None
 
 
-def sweeps_of(store: EventStore, site: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of a site, in order. An extended sweep has several."""
-    found = (recorded.event for recorded in read_in_force(store, types=["SweepPlanned"]))
-    return tuple(event for event in found if isinstance(event, SweepPlanned) and event.environment == site)
-
-
 def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of an actor on all sites, in order."""
-    found = (recorded.event for recorded in read_in_force(store, types=["SweepPlanned"]) if recorded.actor == actor)
+    """SweepPlanned events of an actor on all sites, in order.
+
+    The database looks at the actor of every SweepPlanned of the log; only those of this actor are decoded.
+    """
+    found = (recorded.event for recorded in read_in_force(store, types=["SweepPlanned"], actor=actor))
     return tuple(event for event in found if isinstance(event, SweepPlanned))
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from eventlog.database import database_error
 from eventlog.errors import (
     AppendInterrupted,
     BadProjectName,
@@ -25,6 +26,7 @@ from eventlog.errors import (
     LogUnavailable,
     ObjectStoreUnusable,
     OldServer,
+    StatementEnded,
     SubjectGone,
     UnstorableNumber,
     UnstorableText,
@@ -84,6 +86,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogBusy: 429,
     TooManyBodies: 429,
     AppendInterrupted: 503,
+    StatementEnded: 503,
     ForeignSchema: 503,
     LogFull: 503,
     LogUnavailable: 503,
@@ -171,8 +174,9 @@ def _install_ours(app: FastAPI) -> None:
     @app.exception_handler(PendingRollbackError)
     @app.exception_handler(PoolTimeout)
     async def unavailable(request: Request, error: SQLAlchemyError) -> Response:
-        _LOG.error("%s %s: the database does not answer: %s", request.method, request.url.path, error)
-        cause = LogUnavailable(actual=type(error).__name__)
+        _LOG.error("%s %s: the database does not answer as expected: %s", request.method, request.url.path, error)
+        found = database_error(error)
+        cause = found if isinstance(found, StatementEnded) else LogUnavailable(actual=type(error).__name__)
         return problem(error_status(cause), type(cause).__name__, str(cause), cause.facts)
 
 

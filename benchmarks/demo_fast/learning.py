@@ -11,10 +11,11 @@ from agents.rollouts.trials import would_change
 from api.course import Course
 from api.house import House
 from api.queries.benchmarks import benchmark_seeds
-from api.queries.sweeps import sweeps_of, sweeps_on
+from api.queries.sweeps import sweeps_on
 from api.reporter import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates
 from api.sweeps.seeds import fresh_seeds
+from eventlog.disowned import read_in_force
 from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
@@ -67,7 +68,10 @@ class Learner:
     def _failing(self) -> set[str]:
         """Tasks with a failed control run in the last sweep that played them."""
         views, last = self.house.views(), dict[str, SweepPlanned]()
-        for sweep in sweeps_of(self.house.store, self.site):
+        for recorded in read_in_force(self.house.store, types=["SweepPlanned"]):
+            sweep = recorded.event
+            if not isinstance(sweep, SweepPlanned) or sweep.environment != self.site:
+                continue
             last |= {template.template_id: sweep for template in sweep.templates}
         failed = set()
         for name, sweep in last.items():

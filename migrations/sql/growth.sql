@@ -5,8 +5,9 @@ CREATE INDEX IF NOT EXISTS types ON events (type, position);
 DROP INDEX IF EXISTS withdrawals, disownings;
 
 -- States are kept as arrays: what was kept as objects is folded again from the log at the next read.
-DELETE FROM builds;
+-- In this order, because a rebuild writes its rows first. Other projectors read events first, and so wait from above on.
 TRUNCATE fold_rows;
+DELETE FROM builds;
 
 -- In the order of bytes a prefix is a range of the primary key.
 ALTER TABLE fold_rows ALTER COLUMN key TYPE text COLLATE "C";

@@ -43,11 +43,12 @@ class LeftOut(NamedTuple):
 
     def add(self, *markers: EventRow) -> LeftOut:
         """What is left out after these withdrawals and disownings."""
-        named = ((row.position, frozenset(row.records("runs"))) for row in markers if row.type == WITHDRAWAL)
-        positions = (at for row in markers if row.type == DISOWNING for at in row.records("positions"))
-        disowned, withdrawals = self.positions.union(positions), (*self.withdrawals, *named)
-        runs = (own for at, own in withdrawals if at not in disowned)
-        return LeftOut(frozenset[str]().union(*runs), disowned, withdrawals)
+        named = tuple((row.position, frozenset(row.records("runs"))) for row in markers if row.type == WITHDRAWAL)
+        newly = frozenset(at for row in markers if row.type == DISOWNING for at in row.records("positions"))
+        disowned, withdrawals = self.positions | newly, self.withdrawals + named
+        brings_back = bool(newly) and any(at in newly for at, _ in self.withdrawals)
+        known, further = (frozenset[str](), withdrawals) if brings_back else (self.runs, named)
+        return LeftOut(known.union(*(own for at, own in further if at not in disowned)), disowned, withdrawals)
 
     def changes_to(self, after: LeftOut) -> LeftOut:
         """The runs withdrawn or brought back, and the positions disowned, between this and `after`."""

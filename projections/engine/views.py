@@ -32,7 +32,8 @@ _PAGE = f"""WITH RECURSIVE keys (key) AS (
     SELECT k.key, r.since, r.state::text AS state
     FROM (SELECT key FROM keys WHERE key IS NOT NULL LIMIT %s) k
     LEFT JOIN LATERAL (SELECT since, state FROM fold_rows f WHERE f.build = {LIVE} AND f.key = k.key AND f.since <= %s
-        ORDER BY f.since DESC LIMIT 1) r ON true"""  # noqa: S608 a constant
+        ORDER BY f.since DESC LIMIT 1) r ON true
+    ORDER BY k.key"""  # noqa: S608 a constant
 """Goes from key to key in the primary key, past every earlier state of each."""
 _PICK = f"""SELECT w.key, r.since, r.state FROM unnest(%s::text[]) AS w (key) CROSS JOIN LATERAL (
     SELECT f.since, f.state FROM fold_rows f WHERE f.build = {LIVE} AND f.key = w.key AND f.since <= %s

@@ -38,7 +38,8 @@ def fresh_states(
     """
     upto, back = markers[-1].position, LeftOut(stages[-1].brought_back)
     changes = [before.changes_to(after) for before, after in pairwise(stages)]
-    sought = LeftOut(back.runs.union(*(each.runs for each in changes)), stages[-1].positions - stages[0].positions)
+    runs = frozenset[str]().union(*(each.runs for each in changes))
+    sought = LeftOut(runs, stages[-1].positions - stages[0].positions)
     found = list(rows_with_keys(fold, rows_left_out(connection, store, fold, sought, upto)))
     touched = [
         {key for key, row in found if row.position <= marker.position and rests(fold, row, change)}
@@ -47,6 +48,9 @@ def fresh_states(
     fresh: list[dict[str, Any]] = [{} for _ in markers]
     if every := set().union(*touched):
         untold = {**pending}
+        if fold.stream_of is None and (unsought := back.runs - runs):
+            further = rows_left_out(connection, store, fold, LeftOut(unsought), upto)
+            found += [(key, row) for key, row in rows_with_keys(fold, further) if key in every]
         for key, row in found:
             if rests(fold, row, back):  # it may have been left out when it came: then the table tells nothing of it
                 untold[key] = min(row.position, untold.get(key, row.position))

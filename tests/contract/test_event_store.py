@@ -269,6 +269,17 @@ def test_a_read_gives_one_stream_or_some_types_or_both(filled: EventStore) -> No
     assert positions(filled.read(types=[])) == []
 
 
+def test_a_read_gives_what_one_actor_wrote_of_all_of_a_stream_or_of_some_types(store: EventStore) -> None:
+    store.append([Append(f"s{n % 3}", (WON if n % 2 else LOST,), "one" if n % 5 else "other") for n in range(60)])
+    assert positions(store.read(actor="other")) == list(range(1, 61, 5))
+    assert positions(store.read(actor="other", after=Position(5), upto=Position(16))) == [6, 11, 16]
+    assert positions(store.read(actor="other", stream="s1")) == list(range(11, 61, 15))
+    assert positions(store.read(actor="other", types=["RewriteWon"])) == list(range(6, 61, 10))
+    assert positions(store.read(actor="other", types=["RewriteWon", "RewriteLost"])) == list(range(1, 61, 5))
+    assert positions(store.read(actor="other", stream="s1", types=["RewriteWon"])) == [26, 56]
+    assert positions(store.read(actor="nobody")) == positions(store.read(actor="other", types=[])) == []
+
+
 def test_a_read_ends_at_the_head_it_began_at(filled: EventStore) -> None:
     seen = []
     for recorded in filled.read():

@@ -121,6 +121,16 @@ def test_types_are_read_across_the_border(store: PostgresStore, types: list[str]
     assert both == [event for event in wanted if event.stream == "champion"]
 
 
+def test_what_an_actor_wrote_is_read_across_the_border(store: PostgresStore) -> None:
+    for actor in sorted({row.actor for row in golden_rows()}):
+        wanted = [event for event in golden_log() if event.actor == actor]
+        assert list(store.read(actor=actor)) == wanted
+        rewards = [event for event in wanted if event.event.type == "RewardGraded"]
+        assert list(store.read(actor=actor, types=["RewardGraded"])) == rewards
+        champion = [event for event in wanted if event.stream == "champion"]
+        assert list(store.read(actor=actor, stream="champion")) == champion
+
+
 def test_events_are_counted_by_type_across_the_border(store: PostgresStore) -> None:
     expected: dict[str, int] = {}
     for row in golden_rows():

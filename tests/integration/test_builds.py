@@ -225,9 +225,10 @@ class WholeLog:
         upto: Position | None = None,
         stream: str | None = None,
         types: Sequence[str] | None = None,
+        actor: str | None = None,
     ) -> Iterator[Recorded]:
-        for row in self.read_stored(after=after, upto=upto):
-            if stream in {None, row.stream} and (types is None or row.type in types):
+        for row in self.read_stored(after=after, upto=upto, types=types):
+            if stream in {None, row.stream} and actor in {None, row.actor}:
                 yield decode(row)
 
     def head(self) -> Position:

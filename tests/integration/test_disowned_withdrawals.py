@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Engine
 
 from eventlog.database import open_engine
 from eventlog.events import AnyEvent
@@ -105,3 +107,28 @@ def test_tables_hold_what_is_in_force_at_every_position(
             engine.dispose()
 
     check()
+
+
+def test_a_marker_that_touches_nothing_looks_for_no_run_that_was_brought_back(
+    empty_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, sought = PostgresStore(empty_engine), list[frozenset[str]]()
+    looked = reader.rows_left_out
+
+    def noted(connection: Any, log: Any, fold: Any, left_out: Any, upto: int) -> Any:
+        sought.append(left_out.runs)
+        return looked(connection, log, fold, left_out, upto)
+
+    monkeypatch.setattr(withdrawal, "rows_left_out", noted)
+    acts: list[Act] = [("proposes", "a"), ("withdraws", "a"), ("wins", "a"), ("disowns", 2)]
+    for act in acts:
+        append_act(store, act)
+    projector_of = Projector(empty_engine, FOLDS)
+    projector_of.catch_up()
+    assert frozenset("a") in sought
+    sought.clear()
+    store.append([Append("prices", (sample("PriceBookSet"),), "test")])
+    append_act(store, ("disowns", 1))
+    projector_of.catch_up()
+    assert len(sought) >= len(FOLDS)
+    assert set(sought) == {frozenset()}

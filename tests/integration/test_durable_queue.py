@@ -23,7 +23,8 @@ from api.house import House
 from api.locks import is_controlled, only_controller
 from api.sweeps.backlog import Backlog
 from api.sweeps.executors import recorded_as
-from eventlog.errors import DatabaseRefused
+from eventlog.database import open_engine
+from eventlog.errors import DatabaseRefused, LogFull, StatementEnded
 from eventlog.events import RunMissing, SweepPlanned
 from eventlog.store import Append, Committed, Conflict, Position, Rejected, Repeated
 from tests.conftest import Database
@@ -124,6 +125,29 @@ def test_neither_is_there_where_the_jobs_cannot_be_put(queue: RolloutQueue, empt
         queue.plan(append_of(event), [*tickets(event), JobTicket("s1", "x", "k\0")])
     assert list(empty_house.store.read()) == []
     assert jobs(queue) == []
+
+
+def test_a_plan_that_would_wait_too_long_says_to_try_again(queue: RolloutQueue, empty_house: House) -> None:
+    url = queue.engine.url.update_query_dict({"options": "-c lock_timeout=20"})
+    impatient, event = open_engine(url.render_as_string(hide_password=False)), a_sweep()
+    with queue.engine.connect() as other:
+        other.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))"))
+        with pytest.raises(StatementEnded, match=r"55P03.*Try again"):
+            RolloutQueue(impatient, queue.environment).plan(append_of(event), tickets(event))
+    impatient.dispose()
+    assert (jobs(queue), list(empty_house.store.read())) == ([], [])
+
+
+def test_a_plan_that_no_partition_takes_says_that_the_log_is_full(
+    queue: RolloutQueue, empty_database: Database, empty_house: House
+) -> None:
+    owner, event = open_engine(empty_database.owner_url), a_sweep()
+    with owner.begin() as connection:
+        connection.execute(text("DROP TABLE events_1"))
+    owner.dispose()
+    with pytest.raises(LogFull, match=r"position 1:.*flywheel db migrate"):
+        queue.plan(append_of(event), tickets(event))
+    assert (jobs(queue), list(empty_house.store.read())) == ([], [])
 
 
 def test_planning_again_or_in_vain_puts_no_jobs_and_appends_nothing_along(

@@ -13,7 +13,6 @@ from api.course import Course
 from api.history.memory_file import export_memory, import_memory
 from api.history.replay import replay_run
 from api.house import House
-from api.queries.sweeps import sweeps_of
 from api.sweeps.jobs import jobs_of
 from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates
 from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
@@ -22,6 +21,7 @@ from projections.memories import candidacies, piece_kind
 from projections.pieces import HINTS
 from projections.rewards import REWARDS
 from tests.golden.make import Quiet
+from tests.planned import sweeps_of
 
 TASKS = ("marketplace.engine_spec", "marketplace.phone_reveal", "marketplace.price_watch")
 AMOUNTS = (3, 14, 2)

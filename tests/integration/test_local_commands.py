@@ -10,11 +10,11 @@ import pytest
 from agents.envs.provider import Site
 from api.cli.main import USAGE, run_command
 from api.house import House
-from api.queries.sweeps import sweeps_of
 from api.sweeps.plan import first_facts
 from eventlog.weights_folder import Base
 from tests.admitted import admitted
 from tests.conftest import Database
+from tests.planned import sweeps_of
 from tests.sites import SharedSite
 from tests.tiny import make_base
 

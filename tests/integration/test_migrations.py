@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from time import sleep
+from typing import Any, cast
 
+import psycopg
 import pytest
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 import migrations
 from api.house import check_schema
+from eventlog.appending import by_call
+from eventlog.codec import encode_append
 from eventlog.database import open_engine
 from eventlog.errors import ForeignSchema, LogFull, UnreleasedSchema
 from eventlog.postgres import PostgresStore
@@ -153,3 +158,53 @@ def test_migrating_reserves_positions_again_when_the_log_is_full(
     assert PostgresStore(engine).head() == START
     migrate(owner, app_role=fresh.app_role)
     assert list(PostgresStore(engine).append([request])) == [Committed(Position(1), Position(1), 1)]
+
+
+def before_growth(owner: Engine) -> None:
+    """Make the schema what it was at migration 0009, as far as migration 0010 changes it."""
+    with owner.begin() as connection:
+        connection.execute(text("DROP INDEX types"))
+        connection.execute(text("CREATE INDEX withdrawals ON events (position) WHERE type = 'RunsWithdrawn'"))
+    set_version(owner, "0009")
+
+
+def wait_until_it_holds_up_another(watching: Connection, session: int) -> None:
+    """Wait until another session waits for a lock of this session."""
+    held_up = text("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE :session = ANY(pg_blocking_pids(pid)))")
+    for _ in range(1000):
+        if watching.execute(held_up, {"session": session}).scalar_one():
+            return
+        watching.rollback()
+        sleep(0.01)
+    pytest.fail("nothing waits for a lock of this session")
+
+
+def test_a_migration_lets_an_append_and_a_rebuild_that_began_before_it_end(
+    engine: Engine, owner_engine: Engine, database: Database
+) -> None:
+    before_growth(owner_engine)
+    with (
+        ThreadPoolExecutor(1) as pool,
+        engine.connect() as appending,
+        engine.connect() as rebuilding,
+        engine.connect() as watching,
+    ):
+        mine, theirs = (each.execute(text("SELECT pg_backend_pid()")).scalar_one() for each in (appending, rebuilding))
+        appending.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || '/append', 0))"))
+        head = appending.execute(text("SELECT max(position) FROM events")).scalar_one()
+        build = rebuilding.execute(text("INSERT INTO builds (projection, version) VALUES ('x', 1) RETURNING build"))
+        number = build.scalar_one()
+        rebuilding.commit()
+        rebuilding.execute(text("INSERT INTO fold_rows VALUES (:build, 'k', 1, 1, 'null')"), {"build": number})
+        migrating = pool.submit(migrate, owner_engine, app_role=database.app_role)
+        wait_until_it_holds_up_another(watching, mine)
+        driver = cast("psycopg.Connection[Any]", appending.connection.driver_connection)
+        request = encode_append(Append("s", (sample("RewriteWon"),), "test"))
+        assert by_call(driver.cursor(binary=True), [request]) == [Committed(head + 1, head + 1, 1)]
+        appending.commit()
+        wait_until_it_holds_up_another(watching, theirs)
+        rebuilding.execute(text("UPDATE builds SET position = 1 WHERE build = :build"), {"build": number})
+        rebuilding.commit()
+        migrating.result(timeout=60)
+    check_schema(engine)
+    assert PostgresStore(engine).head() == head + 1

@@ -3,10 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import psycopg
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
 from api.app import create_app
 from api.datasets.freeze import DatasetDiffers
@@ -133,6 +135,20 @@ def test_a_defect_answers_500_without_a_trace(client: TestClient, monkeypatch: p
     assert answer.headers["X-Log-Position"] == "1"
     assert "secret detail" not in answer.text
     assert "Traceback" not in answer.text
+
+
+@pytest.mark.reads
+def test_a_statement_that_the_database_gave_up_is_503_and_says_to_try_again(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: object, **_kwargs: object) -> None:
+        raise OperationalError("SELECT secret", None, psycopg.errors.DeadlockDetected("deadlock detected"))
+
+    monkeypatch.setattr("api.queries.costs.CostState", fail)
+    answer = client.get("/v1/costs")
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "StatementEnded")
+    assert "Try again" in answer.json()["error"]["message"]
+    assert "secret" not in answer.text
 
 
 def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do() -> None:

@@ -26,7 +26,6 @@ from api.controllers.variance_seek import Limits, seek
 from api.course import Course
 from api.errors import NotExtended, NothingGraded
 from api.house import House
-from api.queries.sweeps import sweeps_of
 from api.sweeps.plan import extend
 from eventlog.events import Rules
 from eventlog.store import Append
@@ -38,6 +37,7 @@ from tests.conftest import Database
 from tests.golden.make import Quiet
 from tests.integration.test_policy_rollouts import action
 from tests.model_server import Answering, Asked, ModelServer, chat_completion, model_server
+from tests.planned import sweeps_of
 from tests.sites import SharedSite
 from tests.unit.test_agent_samples import EMPTY, add, missing, started, template
 

@@ -27,7 +27,7 @@ from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
-from api.queries.sweeps import planned_by, sweeps_of
+from api.queries.sweeps import planned_by
 from api.reporter import Reporter
 from api.sweeps.plan import first_facts
 from api.training.verify import retrain
@@ -44,6 +44,7 @@ from tests.admitted import admitted
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
+from tests.planned import sweeps_of
 from trainer.tiny import Shape
 
 from .test_policy_rollouts import PHONE

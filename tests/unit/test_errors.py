@@ -6,9 +6,11 @@ import pkgutil
 import string
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
-from eventlog.errors import BrokenChain, FlywheelError
+from eventlog.database import database_error
+from eventlog.errors import BrokenChain, DatabaseRefused, FlywheelError, LogUnavailable, StatementEnded
 
 ROOMS = ("eventlog", "projections", "agents", "trainer", "gate", "api")
 
@@ -56,3 +58,22 @@ def test_facts_with_braces_are_shown_as_they_are() -> None:
 def test_a_missing_fact_is_a_bug_that_shows() -> None:
     with pytest.raises(KeyError):
         BrokenChain(position=3)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (psycopg.errors.DeadlockDetected, StatementEnded),
+        (psycopg.errors.SerializationFailure, StatementEnded),
+        (psycopg.errors.LockNotAvailable, StatementEnded),
+        (psycopg.errors.QueryCanceled, StatementEnded),
+        (psycopg.errors.ReadOnlySqlTransaction, DatabaseRefused),
+        (psycopg.errors.DiskFull, DatabaseRefused),
+        (psycopg.errors.AdminShutdown, LogUnavailable),
+        (psycopg.OperationalError, LogUnavailable),
+    ],
+)
+def test_what_the_database_refused_what_it_gave_up_and_its_absence_are_told_apart(
+    error: type[psycopg.Error], kind: type[FlywheelError]
+) -> None:
+    assert type(database_error(error("it says so"))) is kind

@@ -16,6 +16,7 @@ from projections.engine.projection import (
     Change,
     Fold,
     FoldState,
+    LeftOut,
     apply,
     at_path,
     digest_changes,
@@ -132,3 +133,31 @@ def test_a_projection_of_a_prefix_is_a_prefix_of_the_projection() -> None:
     whole = replay(COSTS, golden_log())
     for end in (0, 1, 100, 400):
         assert replay(COSTS, golden_log()[:end]) == tuple(change for change in whole if change.since <= end)
+
+
+class Sealed:
+    """Stands for runs that may be held, and not looked at."""
+
+    def __iter__(self) -> Any:
+        pytest.fail("all withdrawals were gone through again")
+
+
+def marker(position: int, kind: str, **fields: Any) -> EventRow:
+    envelope: tuple[Any, ...] = (position, 1, "s", microseconds(DAWN), "test")
+    return row_class(kind, tuple(fields))(*envelope, *fields.values())
+
+
+def test_a_marker_goes_through_earlier_withdrawals_only_if_it_disowns_one() -> None:
+    sealed: Any = Sealed()
+    before = LeftOut(frozenset("ab"), frozenset({7}), ((1, sealed), (2, sealed)))
+    further = before.add(marker(3, "RunsWithdrawn", runs=["c"]), marker(4, "EventsDisowned", positions=[8]))
+    assert (further.runs, further.positions) == (frozenset("abc"), frozenset({7, 8}))
+    assert [position for position, _ in further.withdrawals] == [1, 2, 3]
+
+
+def test_a_withdrawal_that_is_disowned_leaves_out_only_what_others_do() -> None:
+    withdrawn = LeftOut().add(*(marker(at, "RunsWithdrawn", runs=runs) for at, runs in ((1, ["a", "b"]), (2, ["b"]))))
+    back = withdrawn.add(marker(3, "EventsDisowned", positions=[1]))
+    assert (back.runs, back.brought_back) == (frozenset("b"), frozenset("ab"))
+    together = LeftOut().add(marker(1, "RunsWithdrawn", runs=["a"]), marker(3, "EventsDisowned", positions=[1]))
+    assert (together.runs, together.positions) == (frozenset(), frozenset({1}))

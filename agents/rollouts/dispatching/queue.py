@@ -126,7 +126,7 @@ class RolloutQueue:
         """Append the event that plans a sweep together with `further`, and add its jobs, all in one transaction.
 
         The transaction is made in the `session` that holds a lock, if given. An append that was refused or made before
-        adds no jobs. Raises LogUnavailable, LockLost.
+        adds no jobs. Raises LogUnavailable, StatementEnded, DatabaseRefused, LogFull, LockLost.
         """
         result: Sequence[Acceptance] | Rejected = ()
         with self._lock(session) as cursor:
@@ -228,7 +228,7 @@ class RolloutQueue:
     def _lock(self, session: LockingSession | None = None) -> Iterator[Cursor]:
         """Transaction without other writers of jobs, in a session if given.
 
-        Raises LogUnavailable, DatabaseRefused, LockLost.
+        Raises LogUnavailable, StatementEnded, DatabaseRefused, LockLost.
         """
         opened = single_statements(self.engine) if session is None else session.use()
         try:
