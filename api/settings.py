@@ -57,7 +57,10 @@ class Settings(BaseSettings):
         default=4 * 2**20, ge=1024, le=2**30, description="bytes of an append over REST; a larger one is answered 413"
     )
     bodies: int = Field(
-        default=128, ge=1, le=100_000, description="bodies that may be received at once; the next is answered 429"
+        default=128,
+        ge=1,
+        le=100_000,
+        description="bodies that may be received at once, and blobs among them stored; the next is answered 429",
     )
     bodies_per_token: int = Field(
         default=32, ge=1, le=100_000, description="bodies by one token that may be received at once; see bodies"

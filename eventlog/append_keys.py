@@ -1,14 +1,13 @@
 """The chain over append keys, and the verification of keys against the events that they stand for.
 
 Each key's chain value is `sha256(previous | first | last | length of key | key | digest)`, integers big-endian,
-`previous` being the chain value of the key before it, or 32 zero bytes. In a log that is older than this chain one key
-links up to the chain value of the event before it instead: that of the first append after migration 0009.
+`previous` being the chain value of the key before it, or 32 zero bytes for the first key.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,11 +81,11 @@ def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def check_keys(engine: Engine, rows: Sequence[Verified], chain_at: Callable[[Position], bytes]) -> list[Verified]:
+def check_keys(engine: Engine, rows: Sequence[Verified]) -> list[Verified]:
     """Check the append keys that end within contiguous verified rows, which begin with the first event of an append.
 
-    Returns the rows after the last of these keys. `chain_at` gives the chain value of an event. Raises BrokenChain with
-    the first position of a key whose digest or chain value is wrong.
+    Returns the rows after the last of these keys. Raises BrokenChain with the first position of a key whose digest or
+    chain value is wrong.
     """
     if not rows:
         return []
@@ -95,7 +94,7 @@ def check_keys(engine: Engine, rows: Sequence[Verified], chain_at: Callable[[Pos
     for key in keys_between(engine, start - 1, rows[-1][0].position):
         if key.first >= start:  # other keys overlap, which is found between the tables
             _check_digest(key, rows[key.first - start : key.last - start + 1])
-            _check_chain(key, chain_at)
+            _check_chain(key)
         done = key.last - start + 1
     return list(rows[done:])
 
@@ -110,9 +109,9 @@ def _check_digest(key: AppendKey, rows: Sequence[Verified]) -> None:
         )
 
 
-def _check_chain(key: AppendKey, chain_at: Callable[[Position], bytes]) -> None:
-    expected = link_key(key.previous or GENESIS, key)
-    if key.chain == expected or key.chain == link_key(chain_at(Position(max(START, key.first - 1))), key):
-        return
+def _check_chain(key: AppendKey) -> None:
+    previous = GENESIS if key.first == START + 1 else key.previous
+    expected = "one that follows the key before it" if previous is None else link_key(previous, key).hex()
     actual = "missing" if key.chain is None else key.chain.hex()
-    raise BrokenChain(position=key.first, what="the chain of its append key", actual=actual, expected=expected.hex())
+    if actual != expected:
+        raise BrokenChain(position=key.first, what="the chain of its append key", actual=actual, expected=expected)

@@ -1,7 +1,7 @@
 """A signed head states that a project's log had given chain values at a given position and time. Pure.
 
-The chain value of the events covers every event up to its position, that of the append keys every key that has one. So
-a signed head kept outside the database reveals later that the log was truncated or rewritten, or a key renamed, even if
+The chain value of the events covers every event up to its position, that of the append keys every key up to it. So a
+signed head kept outside the database reveals later that the log was truncated or rewritten, or a key renamed, even if
 the chains were recomputed.
 """
 

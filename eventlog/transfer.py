@@ -125,7 +125,8 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
         found = Counter[str]()
         for batch in _batches(entries):
             try:
-                done = _insert(connection, batch, keep, after=Position(found["events"]))
+                after, is_linked = Position(found["events"]), not found["unlinked"]
+                done = _insert(connection, batch, keep, after=after, is_linked=is_linked)
             except _SHAPELESS as error:
                 raise NotALog(file=file, actual=f"a malformed entry: {first_line(error)}", expected=FORMAT) from error
             found += done
@@ -139,10 +140,16 @@ def import_log(engine: Engine, file: Path, progress: Progress = int, *, blobs: I
 
 
 def _insert(
-    connection: Connection, batch: list[dict[str, Any]], keep: Callable[[list[Envelope]], None], *, after: Position
+    connection: Connection,
+    batch: list[dict[str, Any]],
+    keep: Callable[[list[Envelope]], None],
+    *,
+    after: Position,
+    is_linked: bool,
 ) -> Counter[str]:
     rows = [_row(entry) for entry in batch if "position" in entry]
     keys = [entry for entry in batch if "key" in entry]
+    unlinked = sum(key.get("chain") is None for key in keys)
     keyed = sum(key["last"] - key["first"] + 1 for key in keys)
     blobs = [_blob(entry) for entry in batch if "blob" in entry]
     if rows:
@@ -151,9 +158,10 @@ def _insert(
         connection.execute(text("SELECT reserve_partitions(:upto)"), {"upto": rows[-1].position})
         connection.execute(text(_INSERT_EVENTS), {"rows": body})
     if keys:
-        connection.execute(text(_INSERT_KEYS), {"rows": json.dumps(keys)})
+        values = {"rows": json.dumps(keys), "is_linked": is_linked and not unlinked}
+        connection.execute(text(_INSERT_KEYS), values)
     keep(sorted(blobs, key=lambda found: found.address))
-    return Counter({"events": len(rows), "keyed events": keyed, "blobs": len(blobs)})
+    return Counter({"events": len(rows), "keyed events": keyed, "unlinked": unlinked, "blobs": len(blobs)})
 
 
 def _blob(entry: dict[str, Any]) -> Envelope:
@@ -172,11 +180,11 @@ _INSERT_EVENTS = """INSERT INTO events
         actor text, cause bigint, type text, schema_version integer, payload jsonb, digest text, chain text)
     ORDER BY position"""
 _INSERT_KEYS = """INSERT INTO append_keys
-    SELECT key, decode(digest, 'hex'), first, last, coalesce(decode(chain, 'hex'), key_chain_over(
+    SELECT key, decode(digest, 'hex'), first, last, CASE WHEN :is_linked THEN decode(chain, 'hex') ELSE key_chain_over(
         coalesce((SELECT chain FROM append_keys ORDER BY last_position DESC LIMIT 1), decode(repeat('00', 32), 'hex')),
-        key, decode(digest, 'hex'), first, last) OVER (ORDER BY first))
+        key, decode(digest, 'hex'), first, last) OVER (ORDER BY first) END
     FROM jsonb_to_recordset(CAST(:rows AS jsonb)) AS r (key text, digest text, first bigint, last bigint, chain text)"""
-"""Keys of an export from before their chain get it here, as migration 0011 gives it to those of a database."""
+"""If keys of an export lack a chain value, they and all later ones are linked up here, as migration 0011 does it."""
 
 
 def _chain_at(connection: Connection, position: Position) -> bytes:

@@ -157,7 +157,7 @@ def _check_page(store: PostgresStore, begun: list[Verified], seen: list[Verified
     """
     rows = [row for row, _ in seen]
     try:
-        left = check_keys(store.engine, [*begun, *seen], partial(chain_at, store))
+        left = check_keys(store.engine, [*begun, *seen])
     except BrokenChain as broken:
         _check_versions(store.engine, [row for row in rows if row.position < _position_of(broken)])
         raise

@@ -28,7 +28,10 @@ _TINY = re.compile(r"\b0\.000000\d+")
 
 
 def shorten_tiny(text: str) -> str:
-    """The text with each number below a millionth as `< 0.000001`; only probabilities have more than six places."""
+    """The text with each number below a millionth as `< 0.000001`; only probabilities have more than six places.
+
+    For text that is shown. A verdict states its reasons in full: `gate verify` compares them byte for byte.
+    """
     return _TINY.sub("< 0.000001", text)
 
 

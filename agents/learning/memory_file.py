@@ -24,13 +24,16 @@ from eventlog.events import (
 from eventlog.events.event import FrozenModel, ScoreMicro
 from projections.pieces import PieceState
 
-from ..edited_files import MOST_STEPS, count_steps, first_bad_address, locate_fault, locate_problem
+from ..edited_files import MOST_BYTES, MOST_STEPS, count_steps, first_bad_address, locate_fault, locate_problem
 from ..plans import Piece
 from .occasions import OccasionPiece, lesson_id
 from .piece_content import MEDIA_TYPE, content_bytes
 
 FORM: Final = "flywheel-memory-1"
 MOST_PIECES: Final = 10_000
+_FRAME: Final = 100
+_INDENT: Final = 6
+"""More bytes than a file without pieces has, and than each line of a piece has more in a file."""
 
 LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
 Kind = Literal["hint", "exemplar", "snippet", "recipe"]
@@ -89,11 +92,26 @@ class MemoryFile(FrozenModel):
     pieces: tuple[MemoryFileEntry, ...]
 
 
-def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
-    """Text of a memory file, its pieces sorted by kind and id."""
+def write_memory_files(entries: Iterable[MemoryFileEntry]) -> tuple[str, ...]:
+    """Texts of memory files, their pieces sorted by kind and id: one, or as many as it takes that each can be read."""
     ordered = sorted(entries, key=lambda entry: (entry.kind, entry.piece))
-    found = MemoryFile(form=FORM, pieces=tuple(ordered)).model_dump(mode="json")
-    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+    parts: list[list[MemoryFileEntry]] = [[]]
+    steps, size = 0, _FRAME
+    for entry in ordered:
+        facts = entry.model_dump(mode="json")
+        text = _json_of(facts)
+        own_steps, own_size = count_steps(facts), len(text.encode()) + _INDENT * (text.count("\n") + 1)
+        is_full = len(parts[-1]) == MOST_PIECES or steps + own_steps > MOST_STEPS or size + own_size > MOST_BYTES
+        if parts[-1] and is_full:
+            parts.append([])
+            steps, size = 0, _FRAME
+        parts[-1].append(entry)
+        steps, size = steps + own_steps, size + own_size
+    return tuple(_json_of(MemoryFile(form=FORM, pieces=tuple(part)).model_dump(mode="json")) + "\n" for part in parts)
+
+
+def _json_of(facts: object) -> str:
+    return json.dumps(facts, indent=2, ensure_ascii=False)
 
 
 def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:

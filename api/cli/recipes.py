@@ -23,15 +23,20 @@ ACTOR = "person"
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write it.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
-    """Write hints, exemplars, snippets and recipes to one file, and rewrites as recipes of their step."""
+    """Write hints, exemplars, snippets and recipes to a file, and rewrites as recipes of their step.
+
+    What is more than `import` takes goes into FILE-2 and so on.
+    """
     with open_project() as house:
         found = export_memory(house, house.views_at(as_of))
-    file.write_text(found.text, "utf-8")
+    files = [file, *(file.with_stem(f"{file.stem}-{number}") for number in range(2, len(found.texts) + 1))]
+    for each, text in zip(files, found.texts, strict=True):
+        each.write_text(text, "utf-8")
     if as_json:
         left_out = {"erased": found.erased, "quarantined": found.quarantined, "poisoned": found.poisoned}
-        emit_json({"file": str(file), "pieces": found.pieces, **left_out})
+        emit_json({"file": str(file), "files": [str(each) for each in files], "pieces": found.pieces, **left_out})
         return
-    say(f"{found.pieces} pieces are in {file}")
+    say(f"{found.pieces} pieces are in {', '.join(map(str, files))}")
     for names, why in (
         (found.erased, "its content was erased"),
         (found.quarantined, "it is quarantined"),

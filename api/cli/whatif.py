@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventlog.store import Position
-from gate.figures import count_noun, decimal, dollars
+from gate.figures import count_noun, decimal, dollars, shorten_tiny
 from projections.moves import StatusChange
 
 from ..history.whatif.compose import if_reward, if_rule
@@ -140,7 +140,7 @@ def _verdict(item: VerdictWouldBe) -> list[str]:
         f"  {each.name}: {_figure(each.name, each.actual)} → {_figure(each.name, each.would)}" for each in item.figures
     ]
     decision = item.actual if item.would == item.actual else f"{item.actual} → {item.would}"
-    return [f"{item.evaluation}: {decision}: {'; '.join(item.reasons)}", *figures]
+    return [shorten_tiny(f"{item.evaluation}: {decision}: {'; '.join(item.reasons)}"), *figures]
 
 
 def _figure(name: str, value: object) -> str:

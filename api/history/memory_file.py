@@ -12,7 +12,7 @@ from agents.learning.memory_file import (
     entry_of_lesson,
     entry_of_rewrite,
     read_memory_file,
-    write_memory_file,
+    write_memory_files,
 )
 from agents.learning.occasions import OccasionPiece
 from eventlog.events import PromotionRule
@@ -31,12 +31,12 @@ from ..sweeps.candidates import is_poisoned
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A file's text, its number of pieces, and the pieces that were left out.
+    """The texts of one file or more, their number of pieces, and the pieces that were left out.
 
     Reasons: content `erased`, piece `quarantined`, or found in a contaminated run (`poisoned`).
     """
 
-    text: str
+    texts: tuple[str, ...]
     pieces: int
     erased: tuple[str, ...]
     quarantined: tuple[str, ...]
@@ -74,7 +74,7 @@ def export_memory(house: House, views: Views) -> Exported:
             erased += [] if entry is not None else [key]
         if entry is not None:
             found.setdefault(entry.piece, entry)
-    return Exported(write_memory_file(found.values()), len(found), tuple(erased), quarantined, poisoned)
+    return Exported(write_memory_files(found.values()), len(found), tuple(erased), quarantined, poisoned)
 
 
 def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:

@@ -1,7 +1,7 @@
 """Back-pressure: bounds of the bodies that are being received and of the appends in flight. Beyond them, 429.
 
 A body is received before its append takes a place. So slow senders keep no append from its place, and each token holds
-only so many of the places of bodies.
+only so many of the places of bodies. The body of a blob keeps its place until it is stored.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Places:
 
     @contextmanager
     def take_body(self, house: House, token: str) -> Iterator[None]:
-        """Count a body of a token while it is received. Raises TooManyBodies."""
+        """Count a body of a token within the block. Raises TooManyBodies."""
         own, every = self._bodies[token], self._bodies.total()
         if own >= house.settings.bodies_per_token:
             raise TooManyBodies(what=f"of the token {token!r}", actual=own, setting="FLYWHEEL_BODIES_PER_TOKEN")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Request, Response
@@ -9,7 +10,7 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from eventlog.blobs import Blob
 
 from .access import Caller
-from .bodies import read_body
+from .bodies import hold_body
 from .errors import BlobTooLarge
 from .problems import CUT, SLOW, problem_of
 from .reading import HouseOf, reply
@@ -38,11 +39,13 @@ Subject = Annotated[
 ]
 
 
-async def _blob_body(request: Request, house: HouseOf, token: Caller) -> bytes:
-    return await read_body(request, house, token, MOST_BYTES, BlobTooLarge)
+async def _blob_body(request: Request, house: HouseOf, token: Caller) -> AsyncIterator[bytes]:
+    """The body, which keeps its place until it is stored, because a slow store would let bodies pile up in memory."""
+    async with hold_body(request, house, token, MOST_BYTES, BlobTooLarge) as body:
+        yield body
 
 
-Body = Annotated[bytes, Depends(_blob_body)]
+Body = Annotated[bytes, Depends(_blob_body, scope="function")]
 
 
 @router.post(

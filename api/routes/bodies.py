@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from anyio import CancelScope, current_time
 from fastapi import Request
 from starlette.requests import ClientDisconnect
@@ -17,10 +20,11 @@ BYTES_PER_SECOND = 256 * 1024
 """A body gets one more second for so many bytes that have arrived."""
 
 
-async def read_body(
+@asynccontextmanager
+async def hold_body(
     request: Request, house: House, token: TokenState, at_most: int, too_large: type[FlywheelError]
-) -> bytes:
-    """The body of a request by the holder of a token, of at most `at_most` bytes.
+) -> AsyncIterator[bytes]:
+    """A request body by the holder of a token, of at most `at_most` bytes. It keeps a place until the block ends.
 
     Reading stops as soon as the body is too large or late. Raises TooManyBodies, `too_large`, BodyTooSlow, BodyCut.
     """
@@ -28,7 +32,7 @@ async def read_body(
     if announced.isdecimal() and int(announced) > at_most:
         raise too_large(actual=f"{announced} bytes", expected=at_most)
     with places_of(request.app).take_body(house, token.token):
-        return await _receive(request, at_most, house.settings.body_seconds, too_large)
+        yield await _receive(request, at_most, house.settings.body_seconds, too_large)
 
 
 async def _receive(request: Request, at_most: int, seconds: int, too_large: type[FlywheelError]) -> bytes:

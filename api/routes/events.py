@@ -20,7 +20,7 @@ from ..queries import events as queries
 from . import outside
 from .access import Caller
 from .admission import places_of
-from .bodies import read_body
+from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
 from .problems import CUT, SLOW, faults, problem_of
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
@@ -67,7 +67,8 @@ def read_events(
 
 
 async def _append_body(request: Request, house: HouseOf, token: Caller) -> bytes:
-    return await read_body(request, house, token, house.settings.append_bytes, AppendTooLarge)
+    async with hold_body(request, house, token, house.settings.append_bytes, AppendTooLarge) as body:
+        return body
 
 
 RawBody = Annotated[bytes, Depends(_append_body)]

@@ -72,7 +72,9 @@ BEGIN
     END LOOP;
     IF finish > head THEN
         last_key := set_config('flywheel.last_key', last_key, true);
-        anchor := coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position = head LIMIT 1), previous);
+        -- of the last key that is there: a key that was taken away leaves a gap, and cannot be put back under another name
+        anchor := coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position <= head ORDER BY k.last_position DESC LIMIT 1),
+            decode(repeat('00', 32), 'hex'));
         INSERT INTO append_keys
         SELECT r.key, r.content, r.first, r.last, key_chain_over(anchor, r.key, r.content, r.first, r.last) OVER (ORDER BY r.first)
         FROM unnest(keys, contents, firsts, lasts, outcomes) AS r (key, content, first, last, outcome)
@@ -153,7 +155,8 @@ BEGIN
         FROM unnest(types, schema_versions, payloads, digests) WITH ORDINALITY AS e (type, schema_version, payload, digest, nth);
     END IF;
     INSERT INTO append_keys VALUES (key, content, first, last, key_link(
-        coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position = head LIMIT 1), previous), key, content, first, last));
+        coalesce((SELECT k.chain FROM append_keys k WHERE k.last_position <= head ORDER BY k.last_position DESC LIMIT 1),
+            decode(repeat('00', 32), 'hex')), key, content, first, last));
     IF pg_notify(current_schema() || '/events', last::text) IS NULL THEN
     END IF;
     IF last / 1000000 > head / 1000000 THEN

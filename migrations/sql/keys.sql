@@ -1,5 +1,5 @@
 -- The chain over append keys: a key's name and content digest cannot change without breaking it.
--- Keys that were stored before this column have none. The first key after those links up to the chain of the event before it.
+-- Keys that were stored before this column have none until migration 0011 links them up.
 
 ALTER TABLE append_keys ADD COLUMN IF NOT EXISTS chain bytea CHECK (octet_length(chain) = 32);
 

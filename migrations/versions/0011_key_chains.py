@@ -1,4 +1,4 @@
-"""Every append key has a chain value. The SQL is in `migrations/sql/key_chains.sql`."""
+"""One chain over all append keys, which every append continues."""
 
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +10,10 @@ revision = "0011"
 down_revision = "0010"
 
 SQL = Path(__file__).parents[1] / "sql"
+PARTS = ("append", "key_chains")
 
 
 def upgrade() -> None:
     driver = cast("psycopg.Connection[Any]", op.get_bind().connection.driver_connection)
-    driver.execute((SQL / "key_chains.sql").read_bytes())
+    for part in PARTS:
+        driver.execute((SQL / f"{part}.sql").read_bytes())

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
 from eventlog.store import EventStore, Position
 
+from .builds import LIVE
 from .projection import AnyFold, rows_with_keys
 from .reader import PAGE, columns, read_page
 
-KeptStates = dict[tuple[str, int], tuple[Position, dict[str, Any]]]
-"""By name and version of a fold: the position of the last read, and all states at it, in order of key bytes."""
+
+class BuildStates(NamedTuple):
+    """All states of a build at the position of the last read, in order of key bytes; no position if none was read."""
+
+    build: int | None
+    position: Position | None
+    states: dict[str, Any]
+
+
+KeptStates = dict[tuple[str, int], BuildStates]
+"""By name and version of a fold."""
+
+
+def find_kept(connection: Connection, kept: KeptStates, fold: AnyFold) -> BuildStates:
+    """What was kept of a fold's live build. A rebuild makes another one, because the table of this one may be wrong."""
+    name = (fold.name, fold.version)
+    build = connection.exec_driver_sql(f"SELECT {LIVE}", name).scalar()
+    last = kept.get(name)
+    return last if last is not None and last.build == build else BuildStates(build, None, {})
 
 
 def changed_keys(

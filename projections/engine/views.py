@@ -14,7 +14,7 @@ from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
 from .builds import LIVE, Bookmark, bookmarks
-from .kept_states import KeptStates, changed_keys
+from .kept_states import BuildStates, KeptStates, changed_keys, find_kept
 from .key_ranges import keys_before, keys_within
 from .paging import PAGE
 from .projection import Change, Fold, newest_states, replay
@@ -211,19 +211,20 @@ class PostgresViews:
         return tuple(self._rows(fold, _EVERY + " ORDER BY since", (self.upto,)))
 
     def _kept_states(self, fold: Fold[S]) -> dict[str, S]:
-        """All states of a fold, from those that this process read last, if it was not at a later position."""
-        after, states = self.kept.get((fold.name, fold.version), (None, {}))
+        """All states of a fold, from those of its build that this process read last, unless at a later position."""
         changed = None
-        if after is not None and after <= self.upto:
-            with self._connection_for(fold) as connection:
-                changed = changed_keys(connection, self.store, fold, after, self.upto)
+        with self._connection_for(fold) as connection:
+            last = find_kept(connection, self.kept, fold)
+            if last.position is not None and last.position <= self.upto:
+                changed = changed_keys(connection, self.store, fold, last.position, self.upto)
+        states = last.states
         if changed is None:
             states = self._next_page(fold, None, None, "")[1]
         elif changed:
             left = {key: state for key, state in states.items() if key not in changed}
             states = dict(sorted((left | self.pick(fold, changed)).items(), key=lambda item: item[0].encode()))
-        if after is None or after <= self.upto:
-            self.kept[fold.name, fold.version] = self.upto, states
+        if last.position is None or last.position <= self.upto:
+            self.kept[fold.name, fold.version] = BuildStates(last.build, self.upto, states)
         return states
 
     def _next_page(

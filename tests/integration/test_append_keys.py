@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
@@ -74,11 +75,19 @@ def without_chains(owner: Engine) -> None:
     damaged(owner, KEYS, "UPDATE append_keys SET chain = NULL")
 
 
+def set_chain(owner: Engine, last: int, chain: bytes) -> None:
+    damaged(owner, KEYS, f"UPDATE append_keys SET chain = '\\x{chain.hex()}' WHERE last_position = {last}")  # noqa: S608 ours
+
+
 def as_migration_0009_left_it(owner: Engine) -> None:
     """The keys of two appends after that migration have a chain, which begins at the event before them."""
     without_chains(owner)
     append(owner, 2)
     append(owner, 1)
+    previous = golden_rows()[-1].chain
+    for key in keys_between(owner, HEAD, HEAD + 3):
+        previous = link_key(previous, key)
+        set_chain(owner, key.last, previous)
 
 
 def chains(engine: Engine) -> list[bytes | None]:
@@ -94,22 +103,55 @@ def test_that_no_key_has_a_chain_any_more_is_damage(engine: Engine, owner_engine
     assert caught.value.facts["position"] == 1
 
 
+def migrate_again(owner: Engine) -> None:
+    with owner.begin() as connection:
+        connection.execute(text("UPDATE migration SET version_num = '0009'"))
+    migrate(owner)
+
+
 @pytest.mark.parametrize("begin", [without_chains, as_migration_0009_left_it])
-def test_migrating_gives_every_key_a_chain_and_changes_none(
+def test_migrating_links_every_key_up_in_one_chain_from_the_first_on(
     engine: Engine, owner_engine: Engine, begin: Callable[[Engine], None]
 ) -> None:
     begin(owner_engine)
-    before = chains(engine)
-    with owner_engine.begin() as connection:
-        connection.execute(text("UPDATE migration SET version_num = '0009'"))
-    migrate(owner_engine)
-    after = chains(engine)
-    assert None not in after
-    assert [now for now, then in zip(after, before, strict=True) if then is not None] == [*filter(None, before)]
+    migrate_again(owner_engine)
+    assert chains(engine) == [chain for _, chain in linked(engine)]
     append(engine, 1)
     verify(engine)
     with pytest.raises(IntegrityError):
         damaged(owner_engine, KEYS, "UPDATE append_keys SET chain = NULL WHERE first_position = 1")
+
+
+@pytest.mark.parametrize("begin", [lambda owner: append(owner, 2), as_migration_0009_left_it], ids=["one", "two"])
+def test_migrating_mends_no_key_that_was_renamed(
+    engine: Engine, owner_engine: Engine, begin: Callable[[Engine], None]
+) -> None:
+    begin(owner_engine)
+    damaged(owner_engine, KEYS, f"UPDATE append_keys SET key = 'another' WHERE first_position = {HEAD + 1}")  # noqa: S608 ours
+    migrate_again(owner_engine)
+    with pytest.raises(BrokenChain) as caught:
+        verify(engine)
+    assert caught.value.facts["position"] == HEAD + 1
+
+
+def test_a_key_that_was_away_during_an_append_cannot_come_back_under_another_name(
+    engine: Engine, owner_engine: Engine
+) -> None:
+    append(engine, 1)
+    (key,) = keys_between(engine, HEAD, HEAD + 1)
+    damaged(owner_engine, KEYS, f"DELETE FROM append_keys WHERE last_position = {key.last}")  # noqa: S608 ours
+    append(engine, 1)
+    damaged(
+        owner_engine,
+        KEYS,
+        f"INSERT INTO append_keys VALUES ('another', '\\x{key.digest.hex()}', {key.first}, {key.last}, sha256(''))",  # noqa: S608 ours
+    )
+    assert key.previous is not None
+    set_chain(owner_engine, key.last, link_key(key.previous, replace(key, key="another")))
+    for after in (START, key.last):
+        with pytest.raises(BrokenChain) as caught:
+            verify(engine, after=after)
+        assert caught.value.facts["position"] == key.last + 1
 
 
 @pytest.mark.parametrize(
@@ -136,12 +178,18 @@ def test_a_key_that_was_changed_is_told_by_the_first_position_of_its_append(
     assert caught.value.facts["position"] == position
 
 
-def relink(engine: Engine) -> None:
-    """What the owner could do besides: make the chain fit the keys again, from the first one on."""
+def linked(engine: Engine) -> Iterator[tuple[Position, bytes]]:
+    """The last position of each key, and the chain value that it has when all are linked up from the first one on."""
     previous = bytes(32)
     for key in keys_between(engine, START, PostgresStore(engine).head()):
-        previous = link_key(previous, replace(key, previous=previous))
-        damaged(engine, KEYS, f"UPDATE append_keys SET chain = '\\x{previous.hex()}' WHERE last_position = {key.last}")  # noqa: S608 ours
+        previous = link_key(previous, key)
+        yield key.last, previous
+
+
+def relink(engine: Engine) -> None:
+    """What the owner could do besides: make the chain fit the keys again, from the first one on."""
+    for last, chain in linked(engine):
+        set_chain(engine, last, chain)
 
 
 def test_only_a_signature_tells_of_a_renamed_key_whose_chain_was_made_to_fit(
@@ -163,16 +211,35 @@ def test_only_a_signature_tells_of_a_renamed_key_whose_chain_was_made_to_fit(
     assert (tmp_path / "keys" / "default" / PUBLIC).exists()
 
 
+def as_exported_before_0011(entry: dict[str, Any]) -> dict[str, Any]:
+    """A line of an exported log older than the chain over keys: its first keys have none, the others another."""
+    if "key" not in entry:
+        return entry
+    found = {**entry, "chain": "0" * 64}
+    if entry["first"] <= HEAD:
+        del found["chain"]
+    return found
+
+
+@pytest.mark.parametrize("wrote", [lambda entry: entry, as_exported_before_0011], ids=["present", "older"])
 def test_the_chain_over_keys_goes_along_with_an_exported_log(
-    engine: Engine, empty_database: Database, tmp_path: Path, flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    empty_database: Database,
+    tmp_path: Path,
+    flywheel: Flywheel,
+    monkeypatch: pytest.MonkeyPatch,
+    wrote: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> None:
     append(engine, 2)
     append(engine, 1)
-    export_log(engine, tmp_path / "log.ndjson")
+    file = tmp_path / "log.ndjson"
+    export_log(engine, file)
+    lines = [json.dumps(wrote(json.loads(line))) for line in file.read_text().splitlines()]
+    file.write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
     monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
     monkeypatch.setenv("FLYWHEEL_PROJECT", "elsewhere")
-    assert flywheel("log", "import", str(tmp_path / "log.ndjson"))[0] == 0
+    assert flywheel("log", "import", str(file))[0] == 0
     assert flywheel("log", "verify")[0] == 0
     with project_engine(read_settings()) as elsewhere:
         assert chains(elsewhere) == chains(engine)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,14 @@ from projections import ALL
 from projections.costs import COSTS, SPENT
 from projections.engine import reader, rebuild
 from projections.engine.builds import Lag, bookmarks, lags
-from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, replay
+from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, newest_states, replay
 from projections.engine.projector import Projector
 from projections.engine.rebuild import prune
 from projections.engine.views import PostgresViews, catch_up_views
 from projections.failures import FAILURES
 from projections.frames.framing import FrameViews, compare_frames
 from projections.frames.outcomes import FRAMES, OUTCOMES
+from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
@@ -144,6 +146,17 @@ def test_a_rebuild_mends_a_table_that_is_wrong(engine: Engine) -> None:
     assert digest(engine, RUNS) != digest_changes(replay(RUNS, golden_log()))
     Projector(engine).rebuild(NAMES)
     assert all(digest(engine, fold) == digest_changes(replay(fold, golden_log())) for fold in ALL)
+
+
+def test_what_a_process_kept_of_a_table_that_was_wrong_ends_with_its_rebuild(engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(
+            text("DELETE FROM fold_rows r USING builds b WHERE b.build = r.build AND b.projection = 'rewrites'")
+        )
+    read = partial(catch_up_views, Projector(engine), engine, PostgresStore(engine))
+    assert read().find(REWRITES) == {}
+    Projector(engine).rebuild(["rewrites"])
+    assert read().find(REWRITES) == newest_states(replay(REWRITES, golden_log())) != {}
 
 
 def test_tables_of_unknown_versions_are_pruned_and_no_others(engine: Engine) -> None:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from api.cli import gate, sweep_setup
+from api.controllers.both import begin_both
 from api.controllers.budgets import budget_of, close_course, open_course
 from api.controllers.fast import Controller
+from api.controllers.slow import SlowController
+from api.controllers.slow_next import SlowCourse
 from api.course import Course
 from api.errors import ForgedEvents
 from api.evaluations.benchmarks import instances_seen
 from api.history.disown import STREAM, disown, refuse_forged
 from api.house import House
+from api.queries.champion import present_champion
 from api.queries.costs import present_prices
 from api.queries.courses import present_course
 from api.queries.sweeps import open_sweeps, planned_by, plans_of
@@ -122,6 +130,25 @@ def test_a_controller_says_which_events_are_forged_and_what_helps(flywheel: Flyw
     assert house.store.head() == LAST
     assert flywheel("log", "disown", "--all", "--reason", "forged")[0] == 0
     refuse_forged(house.views())
+
+
+def test_whatever_decides_or_plays_refuses_to_begin_on_a_log_with_forged_events(
+    flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    champion = str(present_champion(house.views()).pointed_artifact())
+    forge(house)
+    nothing = cast("Any", SimpleNamespace(environment=None, tabs=None))
+    for module in (gate, sweep_setup):
+        monkeypatch.setattr(module, "placed_at", lambda *_: nullcontext(nothing))
+    slow_course = SlowCourse(stages=())
+    controller = SlowController(house, nothing, "marketplace", slow_course, nothing, nothing)
+    for begin in (controller.run, partial(begin_both, house, "marketplace", Course(), slow_course)):
+        with pytest.raises(ForgedEvents):
+            begin()
+    for words in (("gate", "run", "--challenger", champion), ("rollout", "sweep", "marketplace", "--seeds", "1-2")):
+        code, _, err = flywheel(*words)
+        assert (code, "flywheel log disown --all" in " ".join(err.split())) == (1, True), words
+    assert house.store.head() == LAST
 
 
 def disown_honest(house: House, *positions: int) -> None:

@@ -114,7 +114,7 @@ def _carrying(house: House, sweep: SweepPlanned, kind: PieceKind) -> Spec:
 def _check_the_file(house: House) -> None:
     """What is written and not edited is known already, but that rewrites come in as recipes; edited, it is another."""
     before = house.views().find(HINTS)
-    text = export_memory(house, house.views()).text
+    text = export_memory(house, house.views()).texts[0]
     assert {name[:3] for name in import_memory(house, text, SeedsRule(), "person").fresh} <= {"rc-"}
     assert import_memory(house, text, SeedsRule(), "person").fresh == ()
     edited = import_memory(house, text.replace("Haul-out report", "Haul-out"), SeedsRule(), "person").fresh

@@ -145,7 +145,7 @@ def test_what_a_withdrawn_run_showed_is_captured_again_from_a_later_sweep(empty_
 
 def test_what_a_withdrawn_run_showed_can_be_brought_in_from_a_file(empty_house: House) -> None:
     (piece,) = captured(empty_house, ended(empty_house, "s1"))
-    text = export_memory(empty_house, empty_house.views()).text
+    text = export_memory(empty_house, empty_house.views()).texts[0]
     withdraw_runs(empty_house.store, ["s1__good1"], "its data was bad", "test")
     assert import_memory(empty_house, text, SeedsRule(), "person").fresh == (piece,)
     assert empty_house.views().find(EXEMPLARS)[piece].source == "imported"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, MutableMapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
@@ -16,6 +17,8 @@ from api.app import create_app
 from api.house import House
 from api.routes import bodies
 from api.tokens import issue
+from eventlog.blobs import Blob
+from eventlog.errors import FlywheelError, SubjectGone
 
 MESSAGE = MutableMapping[str, Any]
 LIMIT = 100_000
@@ -189,12 +192,52 @@ def test_slow_senders_hold_only_places_of_their_own_token_and_give_them_back(
     asyncio.run(asyncio.wait_for(crowded(), 60))
 
 
-def test_a_body_that_came_too_late_gives_its_place_back(app: FastAPI, token: str) -> None:
+@pytest.mark.parametrize(("path", "whole"), [("/v1/events", 422), ("/v1/blobs", 201)])
+@pytest.mark.parametrize(("parts", "status"), [(silent, 408), (cut, 400)])
+def test_a_body_that_came_too_late_or_was_cut_off_gives_its_place_back(
+    app: FastAPI, token: str, path: str, whole: int, parts: Callable[[], AsyncIterator[bytes]], status: int
+) -> None:
     async def late() -> list[int]:
-        slow = await asyncio.gather(*(Sender(app, token).send(silent()) for _ in range(2)))
-        return [*(status for status, _ in slow), (await Sender(app, token).send(nothing()))[0]]
+        slow = await asyncio.gather(*(Sender(app, token, path).send(parts()) for _ in range(2)))
+        return [*(found for found, _ in slow), (await Sender(app, token, path).send(nothing()))[0]]
 
-    assert asyncio.run(late()) == [408, 408, 422]
+    assert asyncio.run(late()) == [status, status, whole]
+
+
+class SlowBlobs:
+    """A store of blobs that keeps nothing before it is let go, and then fails if it was told to."""
+
+    def __init__(self, fault: FlywheelError | None) -> None:
+        self.reached, self.go_on = threading.Semaphore(0), threading.Event()
+        self._fault = fault
+
+    def put(self, blobs: Sequence[Blob], *, subject: str | None = None) -> tuple[str, ...]:
+        self.reached.release()
+        assert self.go_on.wait(30)
+        if self._fault is not None:
+            raise self._fault
+        return tuple(blob.digest for blob in blobs)
+
+
+@pytest.mark.parametrize(("fault", "status"), [(None, 201), (SubjectGone(actual="person"), 410)])
+def test_a_blob_keeps_its_place_until_it_is_stored_or_refused(
+    house: House, token: str, fault: FlywheelError | None, status: int
+) -> None:
+    store = SlowBlobs(fault)
+    app = create_app(replace(house, blobs=cast("Any", store)))
+
+    async def crowded() -> None:
+        waiting = [asyncio.create_task(Sender(app, token, "/v1/blobs").send(nothing())) for _ in range(2)]
+        for _ in waiting:
+            assert await asyncio.to_thread(store.reached.acquire, timeout=30)
+        refused = await Sender(app, token, "/v1/blobs").send(nothing())
+        assert (refused[0], refused[1]["type"]) == (429, "TooManyBodies")
+        store.go_on.set()
+        again = Sender(app, token, "/v1/blobs")
+        assert [(await each)[0] for each in waiting] == [status, status]
+        assert (await again.send(nothing()))[0] == status
+
+    asyncio.run(asyncio.wait_for(crowded(), 60))
 
 
 def test_a_connection_that_ends_within_a_body_is_no_defect(

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import msgspec
 import pytest
 
+from agents.learning import memory_file
 from agents.learning.memory_file import (
     BadMemoryFile,
     MemoryFileEntry,
     entry_of_rewrite,
     read_memory_file,
-    write_memory_file,
+    write_memory_files,
 )
 from agents.learning.occasions import text_and_change
 from agents.plans import Piece, anchor_of
@@ -43,6 +45,11 @@ RECIPE = MemoryFileEntry(kind="recipe", occasion=AT, title="ask", text="", chang
 ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE)
 
 
+def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
+    (text,) = write_memory_files(entries)
+    return text
+
+
 def test_what_was_written_is_read_again_whatever_the_order() -> None:
     assert {entry.piece for entry in read_memory_file(write_memory_file(ALL))} == {entry.piece for entry in ALL}
     assert (
@@ -50,6 +57,17 @@ def test_what_was_written_is_read_again_whatever_the_order() -> None:
         == write_memory_file(ALL[::-1])
         == write_memory_file(read_memory_file(write_memory_file(ALL)))
     )
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_PIECES", 3), ("MOST_STEPS", 2), ("MOST_BYTES", 1_500)])
+def test_what_one_file_may_not_hold_goes_into_several_that_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
+    monkeypatch.setattr(memory_file, bound, most)
+    texts = write_memory_files(ALL)
+    read = [entry for text in texts for entry in read_memory_file(text)]
+    assert (len(texts), sorted(entry.piece for entry in read)) == (2, sorted(entry.piece for entry in ALL))
+    assert bound != "MOST_BYTES" or max(len(text.encode()) for text in texts) <= most
 
 
 def test_what_was_edited_is_another_piece_but_for_its_words_and_rank() -> None:

@@ -338,7 +338,10 @@ def test_the_rule_in_force_is_that_of_the_newest_proposal() -> None:
 
 
 def test_a_report_names_a_few_and_says_how_many_more() -> None:
-    text = list(describe_what_if(rewarded(RewardDefinition(pass_score=0))))
+    found = rewarded(RewardDefinition(pass_score=0))
+    text = list(describe_what_if(found))
     assert any(line.endswith("and 38 more; --json lists all") for line in text)
     assert any("Runs are not played again" in line for line in text)
     assert any(re.search(r"champion compared_cost: \$0\.0038\d* → \$0\.0054", line) for line in text)
+    tiny = tuple(replace(each, reasons=("p 0.000000953675 is at most alpha",)) for each in found.verdicts)
+    assert any("hold: p < 0.000001 is" in line for line in describe_what_if(replace(found, verdicts=tiny)))
