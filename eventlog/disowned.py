@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .events import EventsDisowned
 from .store import START, EventStore, Position, Recorded
 
 
@@ -17,8 +16,7 @@ def read_in_force(
     types: Sequence[str] | None = None,
 ) -> Iterator[Recorded]:
     """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
-    disownings = (each.event for each in store.read(upto=upto, types=("EventsDisowned",)))
-    gone = {at for event in disownings if isinstance(event, EventsDisowned) for at in event.positions}
+    gone = store.disowned(upto)
     return (
         each for each in store.read(after=after, upto=upto, stream=stream, types=types) if each.position not in gone
     )

@@ -152,6 +152,10 @@ class EventStore(Protocol):
         """Events at positions in (after, upto], in order, optionally of one stream or of some types."""
         ...
 
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        """The positions that were disowned at or before `upto` (None: the head)."""
+        ...
+
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
         """Batches of past and future events in order, each event exactly once, until `until` returns True."""
         ...

@@ -230,6 +230,9 @@ class WholeLog:
             if stream in {None, row.stream} and (types is None or row.type in types):
                 yield decode(row)
 
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        raise NotImplementedError
+
     def head(self) -> Position:
         return Position(len(self.rows))
 
