@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .events import EventsDisowned
 from .store import START, EventStore, Position, Recorded
 
 
@@ -18,7 +17,6 @@ def read_in_force(
     actor: str | None = None,
 ) -> Iterator[Recorded]:
     """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
-    disownings = (each.event for each in store.read(upto=upto, types=("EventsDisowned",)))
-    gone = {at for event in disownings if isinstance(event, EventsDisowned) for at in event.positions}
+    gone = store.disowned(upto)
     found = store.read(after=after, upto=upto, stream=stream, types=types, actor=actor)
     return (each for each in found if each.position not in gone)

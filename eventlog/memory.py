@@ -11,6 +11,7 @@ from itertools import islice
 from .append_rule import Keyed, Known, judge_appends, judge_group, place_rows
 from .chain import GENESIS, link
 from .codec import EncodedAppend, decode, encode_append
+from .events import EventsDisowned
 from .store import START, Acceptance, Append, Committed, Outcome, Position, Recorded, Rejected, Stored, Until
 
 _BATCH = 500
@@ -72,6 +73,13 @@ class MemoryStore:
         for row in self.read_stored(after=after, upto=upto, types=types):
             if stream in {None, row.stream} and actor in {None, row.actor}:
                 yield decode(row)
+
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned."""
+        events = (each.event for each in self.read(upto=upto, types=("EventsDisowned",)))
+        return frozenset(
+            Position(at) for event in events if isinstance(event, EventsDisowned) for at in event.positions
+        )
 
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
         """See EventStore.subscribe."""

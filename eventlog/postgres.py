@@ -23,9 +23,11 @@ from .codec import EncodedAppend, decode, encode_append
 from .database import first_line, project_schema, single_statements, translate_error
 from .errors import LockLost, LogUnavailable
 from .group_commit import MOST_WAITING, GroupCommit
+from .markers import find_markers
 from .store import START, Acceptance, Append, Outcome, Position, Recorded, Rejected, Stored, Until
 
 _BATCH = 1000
+_MOST = 2**62
 _POLL_S = 0.5
 _PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
 """Pauses before each attempt to reconnect to a lost database: half a minute in all, then it fails."""
@@ -187,6 +189,12 @@ class PostgresStore:
             if len(rows) < _BATCH:
                 return
             after = Position(rows[-1].position)
+
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned. Needs no archive."""
+        with self.engine.connect() as connection:
+            found = find_markers(connection, self, START, _MOST if upto is None else upto, ("EventsDisowned",))
+        return frozenset(Position(position) for marker in found for position in marker.named)
 
     def head(self) -> Position:
         """See EventStore.head."""

@@ -156,6 +156,10 @@ class EventStore(Protocol):
         """
         ...
 
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        """The positions that were disowned at or before `upto` (None: the head)."""
+        ...
+
     def subscribe(self, *, after: Position, until: Until) -> Iterator[Sequence[Recorded]]:
         """Batches of past and future events in order, each event exactly once, until `until` returns True."""
         ...

@@ -15,7 +15,7 @@ from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS, RUNS
+from projections.runs import PLANLESS
 
 from ..course import BASE, Course
 from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
@@ -23,6 +23,7 @@ from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
 from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
+from ..sweeps.missing import is_in_vain
 from ..sweeps.seeds import fresh_seeds
 
 FRUITLESS = 2
@@ -69,7 +70,7 @@ def decide(
     begun = _resume_begun(views, sweeps, site, executor)
     if begun is not None:
         return begun
-    if rounds and last is not None and _is_in_vain(views, last):
+    if rounds and last is not None and is_in_vain(views, last):
         return Next("stop", f"every run of {last.sweep} is missing", last, is_in_vain=True)
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
@@ -144,12 +145,6 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
     return is_played_with(sweep, present) and not failed
-
-
-def _is_in_vain(views: Views, sweep: SweepPlanned) -> bool:
-    """True if every run of a sweep is missing."""
-    missing = {key for key, run in views.find(RUNS, f"{sweep.sweep}__").items() if run.status == "missing"}
-    return all(spec.spec_id in missing for spec in sweep.specs)
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:

@@ -37,6 +37,7 @@ from ..queries.checkpoints import find_weights
 from ..queries.facts import require
 from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
+from ..sweeps.missing import is_in_vain, nothing_graded
 from ..sweeps.plan import (
     first_facts,
     kept_to_judge,
@@ -107,8 +108,9 @@ class SlowController:
     def run(self) -> str:
         """Play rounds until all are done. Returns the reason for stopping.
 
-        Raises ControllerBusy, ForgedEvents, NotAdmitted, NoBase, OtherTasks, and what refuse_unserved raises if the
-        champion's weights have another base, because its arm could not be played. Also LockLost.
+        Raises NothingGraded if every run of a round is missing; such a round does not count. Also ControllerBusy,
+        ForgedEvents, NotAdmitted, NoBase, OtherTasks, LockLost, and what refuse_unserved raises if the champion's
+        weights have another base, because its arm could not be played.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
@@ -130,7 +132,8 @@ class SlowController:
     def _rounds(self, base: Base, executor: Executor) -> str:
         while True:
             views = self.house.views()
-            rounds = rounds_so_far(views, rounds_on(self.house.store, self.site), self.course, self.site, base.digest)
+            graded = [each for each in rounds_on(self.house.store, self.site) if not is_in_vain(views, each)]
+            rounds = rounds_so_far(views, graded, self.course, self.site, base.digest)
             step = decide_slow(
                 views,
                 rounds,
@@ -154,6 +157,7 @@ class SlowController:
         match step.what:
             case "play_sweep":
                 play_sweep(self.house, self.client, last.sweep, self.course.sizes, self.reporter, executor)
+                self._refuse_vain(last.sweep)
             case "freeze":
                 self._freeze(last)
             case "train":
@@ -166,6 +170,14 @@ class SlowController:
                 name = require(last.verdict).evaluation
                 course = self.course.sizes
                 self.reporter.say(play_and_settle(self.house, self.client, name, course, self.reporter, executor))
+
+    def _refuse_vain(self, sweep: SweepPlanned) -> None:
+        """Close the course and raise NothingGraded if every run is missing, because the next round would end alike."""
+        views = self.house.views()
+        if is_in_vain(views, sweep):
+            error = nothing_graded(self.house.store, views, sweep.sweep)
+            close_course(self.house.store, views, self.site, f"every run of {sweep.sweep} is missing", "slow")
+            raise error
 
     def _base(self) -> Base:
         """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase.

@@ -25,8 +25,9 @@ from .executors import plays
 class Backlog:
     """Sweeps of one site planned for one executor and model: open ones (`sweeps`) and ended ones (`over`).
 
-    Reads the log incrementally. `learn` is called once for each ended sweep; it must be idempotent. While `may_learn`
-    returns False, these sweeps wait.
+    Reads the log incrementally, and again from its start where events were disowned meanwhile (`gone`): what was read
+    may rest on them. `learn` is called once for each ended sweep, or again after that; it must be idempotent. While
+    `may_learn` returns False, these sweeps wait.
     """
 
     house: House
@@ -37,6 +38,7 @@ class Backlog:
     read: Position = START
     sweeps: list[SweepPlanned] = field(default_factory=list)
     over: list[SweepPlanned] = field(default_factory=list)
+    gone: frozenset[Position] = frozenset()
 
     def refill(self, queue: RolloutQueue) -> int:
         """Queue a job for each pending spec without one, then learn from ended sweeps. Returns the number of new jobs.
@@ -47,12 +49,16 @@ class Backlog:
             return 0
         added = queue.put(self.pending_tickets())
         while self.over and not is_controlled(self.house.engine, self.site) and self.may_learn():
+            if self._forget_disowned():
+                added += queue.put(self.pending_tickets())
+                continue
             self.learn(self.over[0])
             del self.over[0]  # not before: the connection may be lost meanwhile
         return added
 
     def pending_tickets(self) -> tuple[JobTicket, ...]:
         """Jobs of pending specs, in the order in which they were planned."""
+        self._forget_disowned()
         views = self.house.views()
         names = sweeps_on(views, self.site).open
         known = (*self.sweeps, *self._planned(views))
@@ -64,13 +70,27 @@ class Backlog:
         self.over += ended
         return tuple(ticket for _, found in waiting for ticket in found)
 
+    def _forget_disowned(self) -> bool:
+        """Forget all that was read if events were disowned since; True if so."""
+        before, self.gone = self.gone, self.house.store.disowned()
+        if self.gone == before:
+            return False
+        self.read = START
+        self.sweeps.clear()
+        self.over.clear()
+        return True
+
     def _planned(self, views: Views) -> Sequence[SweepPlanned]:
         """What was planned on the site since the last reading; at first, the plans of the open sweeps."""
         if self.read == START:
             return open_sweeps(self.house.store, views, self.site)
         found = read_in_force(self.house.store, after=self.read, upto=views.upto, types=["SweepPlanned"])
-        events = [recorded.event for recorded in found]
-        return [event for event in events if isinstance(event, SweepPlanned) and event.environment == self.site]
+        events = [(recorded.stream, recorded.event) for recorded in found]
+        return [
+            event
+            for stream, event in events
+            if isinstance(event, SweepPlanned) and event.environment == self.site and stream == f"sweep/{event.sweep}"
+        ]
 
 
 def _pending_tickets(views: Views, sweep: SweepPlanned) -> list[JobTicket]:

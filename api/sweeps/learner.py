@@ -27,19 +27,27 @@ class Learner:
 
     def may_learn(self) -> bool:
         """False while the log holds forged events that were not disowned. Each finding is reported once."""
-        found = ""
         try:
             refuse_forged(self.house.views())
         except ForgedEvents as error:
-            found = str(error)
-            if found != self.told:
-                self.tell(Notice("forged", facts={"error": found}))
-        self.told = found
-        return not found
+            self._tell_forged(error)
+            return False
+        self.told = ""
+        return True
+
+    def _tell_forged(self, error: ForgedEvents) -> None:
+        if str(error) != self.told:
+            self.tell(Notice("forged", facts={"error": str(error)}))
+        self.told = str(error)
 
     def learn(self, sweep: SweepPlanned) -> None:
-        """Learn from an ended sweep. An unreadable blob is reported and does not stop other sweeps."""
+        """Learn from an ended sweep. An unreadable blob is reported and does not stop other sweeps.
+
+        A sweep that forged events keep open is found again once they are disowned.
+        """
         try:
             make_up(self.house, [sweep], Course(rule=self.rule))
+        except ForgedEvents as error:
+            self._tell_forged(error)
         except (BlobMissing, BlobDamaged) as error:
             self.tell(Notice("unlearned", facts={"sweep": sweep.sweep, "error": f"{type(error).__name__}: {error}"}))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from eventlog.events import RunMissing
+from eventlog.events import RunMissing, SweepPlanned
 from eventlog.store import EventStore
 from gate.figures import count_noun
 from projections.engine.views import Views
@@ -56,6 +56,12 @@ def describe_missing(groups: Iterable[MissingGroup]) -> Iterator[str]:
         yield f"{count_noun(each.runs, 'run')} missing, {each.reason}: {each.detail}"
     if others := found[_MOST_TOLD:]:
         yield f"{count_noun(sum(each.runs for each in others), 'run')} missing for other reasons"
+
+
+def is_in_vain(views: Views, sweep: SweepPlanned) -> bool:
+    """True if every run of a sweep is missing."""
+    missing = {key for key, run in views.find(RUNS, f"{sweep.sweep}__").items() if run.status == "missing"}
+    return all(spec.spec_id in missing for spec in sweep.specs)
 
 
 def nothing_graded(store: EventStore, views: Views, sweep: str) -> NothingGraded:

@@ -31,6 +31,7 @@ from projections.runs import RUNS
 
 from ..course import BASE, CONTROLLER, Course
 from ..errors import NotExtended, SweepExists
+from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import learning_alone
 from ..queries.champion import present_champion
@@ -229,7 +230,7 @@ def play_sweep(
 ) -> None:
     """Play the pending runs of a sweep, credit its trials, and capture new pieces.
 
-    Raises OtherExecutor, BlobMissing, and what refuse_unserved raises.
+    Raises OtherExecutor, BlobMissing, ForgedEvents, and what refuse_unserved raises.
     """
     refuse_other(executor, sweep, f"Use {options_of(sweep)}.")
     refuse_unserved(executor, (sweep.artifact,))
@@ -242,9 +243,10 @@ def play_sweep(
 def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
     """Credit the trials of an ended sweep, capture new pieces, and record that this is done. Idempotent.
 
-    Raises BlobMissing.
+    Raises BlobMissing, and ForgedEvents before anything that a forged event could mislead.
     """
     with learning_alone(house.engine, sweep.environment):
+        refuse_forged(house.views())
         credit(house, sweep)
         if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
             return
@@ -254,14 +256,20 @@ def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back
 
 
 def _end(house: House, sweep: SweepPlanned) -> None:
-    """Append that a sweep has ended, if no run of any of its plans is pending."""
-    views = house.views()
+    """Append that a sweep has ended, if no run of any of its plans is pending.
+
+    A sweep that is extended meanwhile stays open. Raises ForgedEvents.
+    """
+    views, stream = house.views(), f"sweep/{sweep.sweep}"
+    refuse_forged(views)
+    version = max((each.version for each in house.store.read(stream=stream, upto=views.upto)), default=0)
     whole = whole_sweep(plans_of(house.store, views, sweep.sweep))
     if whole is None or pending_specs(views, whole.specs, f"{sweep.sweep}__"):
         return
     runs = len(whole.specs)
     event = SweepEnded(sweep=sweep.sweep, environment=sweep.environment, runs=runs)
-    house.store.append([Append(f"sweep/{sweep.sweep}", (event,), CONTROLLER, key=f"sweep-ended:{sweep.sweep}:{runs}")])
+    key = f"sweep-ended:{sweep.sweep}:{runs}"
+    house.store.append([Append(stream, (event,), CONTROLLER, expect=version, key=key)])
 
 
 def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
@@ -269,7 +277,7 @@ def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> Non
 
     Given-up pieces are not brought back here, because an ended course may have left them so on purpose.
 
-    Raises BlobMissing.
+    Raises BlobMissing, ForgedEvents.
     """
     for sweep in sweeps:
         learn_from(house, sweep, course, brings_back=False)

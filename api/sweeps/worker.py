@@ -24,14 +24,14 @@ from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
-from eventlog.disowned import read_in_force
 from eventlog.errors import FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
+from eventlog.store import Position
 from projections.engine.views import Views
 
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Placed
-from ..errors import PlayedInVain, Unknown
+from ..errors import PlayedInVain
 from ..house import House
 from ..locks import admitting_alone, is_controlled
 from ..queries.costs import present_prices
@@ -60,11 +60,16 @@ Running = Callable[[Callable[[FlywheelError], None]], Runner]
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """A sweep as first read by this worker: its plans, and the views and means at that time."""
+    """A sweep as first read by this worker: its plans, what was disowned, and the views and means at that time."""
 
     planned: tuple[SweepPlanned, ...]
+    gone: frozenset[Position]
     views: Views
     means: Means
+
+    def holds(self, spec_id: str) -> bool:
+        """True if a spec is planned."""
+        return any(spec.spec_id == spec_id for event in self.planned for spec in event.specs)
 
     def job(self, house: House, spec_id: str) -> Job:
         """Job of one of its specs. Raises FactMissing."""
@@ -90,10 +95,15 @@ class SiteRunner:
     unanswered: list[str] = field(default_factory=list)
 
     def play(self, ticket: JobTicket, state: StateKey) -> Facts:
-        """Play one spec, unless its run has ended. Raises if its job cannot be built, served or recorded."""
+        """Play one spec, unless its run has ended, or the log plans no such spec (its plan may have been disowned).
+
+        Raises if its job cannot be built, served or recorded.
+        """
         if self._has_ended(ticket):
             return {"status": "ended before"}
         met = self._meet(ticket)
+        if met is None:
+            return {"status": "not planned"}
         refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
         refuse_unserved(self.executor, (met.planned[0].artifact,))
         job = met.job(self.house, ticket.spec)
@@ -106,9 +116,10 @@ class SiteRunner:
         return not is_controlled(self.house.engine, self.site)
 
     def give_up(self, ticket: JobTicket) -> None:
-        """Record a run that takes too long as missing."""
-        job = self._meet(ticket).job(self.house, ticket.spec)
-        give_up(self.house, job, self.executor, took_longer(self.terms.timeout_s))
+        """Record a run that takes too long as missing, unless its plan was disowned meanwhile."""
+        met = self._meet(ticket)
+        if met is not None:
+            give_up(self.house, met.job(self.house, ticket.spec), self.executor, took_longer(self.terms.timeout_s))
 
     def _note_missing(self, job: Job, facts: Facts) -> None:
         """Check why a run is missing. Calls `lost` if the cause would also affect the following runs."""
@@ -141,21 +152,20 @@ class SiteRunner:
         ends = self.house.store.read(stream=f"run/{ticket.spec}", types=["RunFinished", "RunMissing"])
         return next(ends, None) is not None
 
-    def _meet(self, ticket: JobTicket) -> Met:
-        """The sweep of a ticket, read again if it was extended."""
-        found = self.met.get(ticket.sweep)
-        if found is None or not any(spec.spec_id == ticket.spec for event in found.planned for spec in event.specs):
-            found = self._read(ticket.sweep)
+    def _meet(self, ticket: JobTicket) -> Met | None:
+        """The sweep of a ticket, read again after an extension or a disowning; None if it plans no such spec."""
+        found, gone = self.met.get(ticket.sweep), self.house.store.disowned()
+        if found is None or found.gone != gone or not found.holds(ticket.spec):
+            found = self._read(ticket.sweep, gone)
             if len(self.met) >= _MOST_MET:
                 self.met.clear()
             self.met[ticket.sweep] = found
-        return found
+        return found if found.holds(ticket.spec) else None
 
-    def _read(self, name: str) -> Met:
-        events = (recorded.event for recorded in read_in_force(self.house.store, stream=f"sweep/{name}"))
-        planned = tuple(event for event in events if isinstance(event, SweepPlanned))
-        if not planned:
-            raise Unknown(what="sweep", actual=name, way_out="Its job belongs to another log and stays parked.")
+    def _read(self, name: str, gone: frozenset[Position]) -> Met:
+        events = self.house.store.read(stream=f"sweep/{name}", types=["SweepPlanned"])
+        in_force = (recorded.event for recorded in events if recorded.position not in gone)
+        planned = tuple(event for event in in_force if isinstance(event, SweepPlanned))
         views = self.house.views()
         means = Means(
             self.client,
@@ -167,7 +177,7 @@ class SiteRunner:
             inspector=inspector_of(self.executor),
             advisor=self.advisor,
         )
-        return Met(planned, views, means)
+        return Met(planned, gone, views, means)
 
 
 def _facts(played: Played) -> Facts:
@@ -269,7 +279,8 @@ def stop_at_signals(stop: asyncio.Event, tell: Callable[[Notice], None]) -> None
     loop = asyncio.get_running_loop()
 
     def begin_to_stop() -> None:
-        loop.remove_signal_handler(signal.SIGINT)
+        if not loop.remove_signal_handler(signal.SIGINT):
+            return  # it was told before
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         tell(Notice("stopping"))
         stop.set()

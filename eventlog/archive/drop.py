@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from ..database import first_line, project_of
+from ..markers import keep_markers
 from ..store import Position
 from .errors import ArchiveBusy, DropRefused
 from .manifest import SegmentManifest
@@ -49,6 +50,7 @@ def drop(
         with owner.begin() as connection:
             connection.execute(text(f"SET LOCAL lock_timeout = '{patience_s}s'"))
             lock_archive(connection)
+            keep_markers(connection, last)
             connection.execute(text("SELECT drop_archived(:upto)"), {"upto": last})
     except DBAPIError as error:
         state = getattr(error.orig, "sqlstate", None)

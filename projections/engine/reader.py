@@ -14,10 +14,11 @@ import msgspec
 from sqlalchemy import Connection
 
 from eventlog import events
+from eventlog.markers import MARKED, find_markers
 from eventlog.store import START, EventStore, Position, Recorded
 
 from .decoders import decoder_of
-from .projection import DISOWNING, WITHDRAWAL, AnyFold, LeftOut
+from .projection import AnyFold, LeftOut
 from .rows import EventRow, RawRow, row_class, row_of, row_of_stored, upcast_row
 
 PAGE = 20_000
@@ -41,7 +42,7 @@ class Columns:
 
 def columns(folds: Iterable[AnyFold]) -> Columns:
     """The union of the fields that folds read, with withdrawals and disownings."""
-    return columns_of_reads([*(fold.reads for fold in folds), {kind: (field,) for kind, field in _MARKED.items()}])
+    return columns_of_reads([*(fold.reads for fold in folds), {kind: (field,) for kind, field in MARKED.items()}])
 
 
 def columns_of_reads(reads: Iterable[Mapping[str, Iterable[str]]]) -> Columns:
@@ -185,25 +186,9 @@ def _quote(text: str) -> str:
 
 def read_markers(connection: Connection, store: EventStore, after: int, upto: int) -> list[EventRow]:
     """The withdrawals and disownings at positions in (after, upto], in order."""
-    first = connection.exec_driver_sql(f"SELECT {_FIRST}").scalar()
-    found: list[EventRow] = []
-    if first is None or first > after + 1:
-        last = Position(upto if first is None else min(upto, first - 1))
-        archived = store.read(after=Position(after), upto=last, types=tuple(_MARKED))
-        found = [row_of(item, (_MARKED[item.event.type],)) for item in archived]
-    rows = connection.exec_driver_sql(_MARKERS, (after, upto, after, upto))
-    return [*found, *(_marker(*row) for row in rows)]
-
-
-_MARKED = {WITHDRAWAL: "runs", DISOWNING: "positions"}
-_MARKERS = """SELECT position, type, payload->'runs' AS named FROM events
-        WHERE type = 'RunsWithdrawn' AND position > %s AND position <= %s
-    UNION ALL SELECT position, type, payload->'positions' FROM events
-        WHERE type = 'EventsDisowned' AND position > %s AND position <= %s
-    ORDER BY position"""
-"""One part for each type, because each is a range of the index of types."""
+    return [_marker(*found) for found in find_markers(connection, store, after, upto)]
 
 
 def _marker(position: int, kind: str, named: list[Any]) -> EventRow:
-    made: Callable[..., EventRow] = row_class(kind, (_MARKED[kind],))
+    made: Callable[..., EventRow] = row_class(kind, (MARKED[kind],))
     return made(position, 0, "", 0, "", named)

@@ -325,3 +325,11 @@ def test_the_golden_log_can_be_appended_again_event_by_event(store: EventStore) 
     assert [r.digest for r, is_so in zip(again, as_now, strict=True) if is_so] == [
         row.digest for row, is_so in zip(golden_rows(), as_now, strict=True) if is_so
     ]
+
+
+def test_what_was_disowned_is_known_as_of_any_position(store: EventStore) -> None:
+    put(store, "a", WON, LOST)
+    put(store, "disownings", sample("EventsDisowned", positions=[1]))
+    put(store, "disownings", sample("EventsDisowned", positions=[2, 3]))
+    assert [store.disowned(Position(upto)) for upto in (2, 3, 4)] == [set(), {1}, {1, 2, 3}]
+    assert store.disowned() == {1, 2, 3}

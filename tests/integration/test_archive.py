@@ -16,6 +16,7 @@ from eventlog.archive.segments import live_from, segments
 from eventlog.archive.write import Archived, archive
 from eventlog.chain import GENESIS, verify_chain
 from eventlog.database import open_engine
+from eventlog.disowned import read_in_force
 from eventlog.events import EVENT_TYPES
 from eventlog.postgres import PostgresStore
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Position, Repeated, Stored
@@ -24,9 +25,11 @@ from migrations.migrate import migrate
 from projections import ALL
 from projections.engine.compare import compare
 from projections.engine.projection import digest_changes, replay
+from projections.engine.projector import Projector
 from projections.engine.views import PostgresViews, ReplayedViews
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, golden_rows, sample
+from tests.integration.test_reads_stay_small import statements
 
 END = len(golden_rows())
 BORDER = 400
@@ -295,3 +298,47 @@ def test_every_event_type_comes_back_from_the_archive(
     owner.dispose()
     assert [plain(row) for row in store.read_stored()] == before
     assert [event.event for event in store.read()][:-1] == [sample(kind) for kind in EVENT_TYPES]
+
+
+@pytest.fixture
+def marked(engine: Engine, folder: Path) -> PostgresStore:
+    """The golden log with an event that was disowned, the disowning, and a withdrawal."""
+    store = PostgresStore(engine, archive=folder)
+    store.append([Append("s", (WON,), "test")])
+    store.append([Append("disownings", (sample("EventsDisowned", positions=[END + 1]),), "test")])
+    store.append([Append("withdrawals", (sample("RunsWithdrawn", runs=["theirs"]),), "test")])
+    Projector(engine, store=store).catch_up()
+    store.append([Append("s", (LOST,), "test")])
+    return store
+
+
+def test_what_was_disowned_is_known_without_the_folder_after_the_disowning_was_dropped(
+    marked: PostgresStore, engine: Engine, owner_engine: Engine, folder: Path
+) -> None:
+    archive(owner_engine, folder, Position(END + 3), size=150)
+    for _ in range(2):
+        assert drop(owner_engine, folder, Position(END + 3)) == END + 3
+    blind, gone = PostgresStore(engine), frozenset({Position(END + 1)})
+    with statements(engine) as found:
+        assert [blind.disowned(), blind.disowned(Position(END + 1))] == [gone, frozenset()]
+    assert len(found) == 2
+    assert [each.position for each in read_in_force(blind, after=Position(END + 3))] == [END + 4]
+    assert [each.position for each in read_in_force(marked, stream="s")] == [END + 4]
+    assert Projector(engine, store=blind).catch_up() == END + 4
+    assert all(same.is_identical for same in compare(PostgresViews(engine, marked, Position(END + 4))))
+
+
+def test_a_disowning_that_was_dropped_before_the_database_kept_it_is_read_from_the_archive(
+    marked: PostgresStore, engine: Engine, owner_engine: Engine, folder: Path
+) -> None:
+    archive(owner_engine, folder, Position(END + 3), size=150)
+    with owner_engine.begin() as connection:
+        connection.execute(text("SELECT drop_archived(:upto)"), {"upto": END + 3})
+        connection.execute(text("INSERT INTO dropped_markers SELECT max(upto), 'before', '[]' FROM dropped"))
+    assert marked.disowned() == {END + 1}
+    marked.append([Append("disownings", (sample("EventsDisowned", positions=[END + 4]),), "test")])
+    assert [marked.disowned(), marked.disowned(Position(END + 2))] == [{END + 1, END + 4}, {END + 1}]
+    with pytest.raises(ArchiveMissing):
+        PostgresStore(engine).disowned()
+    assert Projector(engine, store=marked).catch_up() == END + 5
+    assert all(same.is_identical for same in compare(PostgresViews(engine, marked, Position(END + 5))))

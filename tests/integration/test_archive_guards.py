@@ -267,8 +267,11 @@ def test_what_is_said_of_segments_and_drops_is_as_fixed_as_an_event(
     engine: Engine, owner_engine: Engine, database: Database, folder: Path
 ) -> None:
     drop(owner_engine, folder, Position(100))
-    for table in ("segments", "dropped", "events_1"):
-        for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", f"UPDATE {table} SET at = at"):  # noqa: S608
+    with owner_engine.begin() as connection:
+        connection.execute(text("INSERT INTO dropped_markers VALUES (1, 'before', '[]')"))
+    for table, column in (("segments", "at"), ("dropped", "at"), ("dropped_markers", "type"), ("events_1", "at")):
+        changed = f"UPDATE {table} SET {column} = {column}"  # noqa: S608
+        for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", changed):  # noqa: S608
             assert "is append-only" in refusal(owner_engine, statement)
             if database.app_role is not None:
                 assert "permission denied" in refusal(engine, statement)

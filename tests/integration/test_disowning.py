@@ -10,6 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from agents.executors.policy import PolicyExecutor
+from agents.models.scripted import Scripted
+from agents.rollouts.dispatching.durable import Notice, Terms
+from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from api.cli import gate, sweep_setup
 from api.controllers.both import begin_both
 from api.controllers.budgets import budget_of, close_course, open_course
@@ -17,16 +21,18 @@ from api.controllers.fast import Controller
 from api.controllers.slow import SlowController
 from api.controllers.slow_next import SlowCourse
 from api.course import Course
-from api.errors import ForgedEvents
+from api.errors import ForgedEvents, OtherExecutor
 from api.evaluations.benchmarks import instances_seen
-from api.history.disown import STREAM, disown, refuse_forged
+from api.history.disown import STREAM, disown, forged_events, refuse_forged
 from api.house import House
 from api.queries.champion import present_champion
 from api.queries.costs import present_prices
 from api.queries.courses import present_course
-from api.queries.sweeps import open_sweeps, planned_by, plans_of
+from api.queries.sweeps import open_sweeps, planned_by, plans_of, sweeps_on
 from api.sweeps.backlog import Backlog
+from api.sweeps.learner import Learner
 from api.sweeps.plan import first_facts
+from api.sweeps.worker import SiteRunner
 from api.training.first_bases import words_of
 from eventlog.blobs import Blob
 from eventlog.events import (
@@ -36,6 +42,7 @@ from eventlog.events import (
     EvaluationOpened,
     EventsDisowned,
     ModelCalled,
+    PairedRule,
     SweepPlanned,
 )
 from eventlog.store import Append, Position
@@ -48,10 +55,11 @@ from projections.engine.projection import AnyFold
 from projections.engine.views import ReplayedViews
 from projections.failures import FAILURES
 from projections.forged import NEVER_FROM_A_TOKEN
-from projections.pieces import RECIPES
+from projections.pieces import EXEMPLARS, RECIPES
 from projections.rewrites import REWRITES
 from projections.runs import RUNS
 from tests.golden.test_golden_samples import golden_rows, sample
+from tests.integration.test_learning_again import ended
 
 from .test_cli import Flywheel, flywheel
 
@@ -232,3 +240,69 @@ def test_a_plan_and_an_opening_that_were_disowned_count_nowhere_any_more(empty_h
     with pytest.raises(NotOpened):
         find_opening(store, opening.evaluation)
     assert open_sweeps(store, misled, plan.environment) == (plan, plan)
+
+
+def forged_siblings(plan: SweepPlanned) -> SweepPlanned:
+    """A plan that adds a spec to an honest sweep."""
+    added = plan.specs[0].model_copy(update={"spec_id": f"{plan.sweep}__theirs"})
+    return plan.model_copy(update={"specs": (added,)})
+
+
+def test_specs_that_were_added_to_an_honest_sweep_are_dropped_once_they_are_disowned(empty_house: House) -> None:
+    store, plan = empty_house.store, sample("SweepPlanned")
+    assert isinstance(plan, SweepPlanned)
+    first_facts(empty_house)
+    store.append([Append(f"sweep/{plan.sweep}", (plan,), "test")])
+    backlog, theirs = Backlog(empty_house, plan.environment), forged_siblings(plan)
+    honest = backlog.pending_tickets()
+    store.append([Append("prices", (theirs,), "api:theirs")])
+    assert backlog.pending_tickets() == honest
+    store.append([Append(f"sweep/{plan.sweep}", (theirs,), "api:theirs")])
+    assert backlog.pending_tickets() == (*honest, *tickets(theirs))
+    policy = PolicyExecutor(Scripted([]))
+    runner = SiteRunner(empty_house, cast("Any", None), plan.environment, Terms(), pytest.fail, policy)
+    (ticket,) = tickets(theirs)
+    with pytest.raises(OtherExecutor):  # its plan is known by now
+        runner.play(ticket, ticket.state)
+    views = empty_house.views()
+    disown(store, views, [event.position for event in forged_events(views)], "forged", "cli")
+    assert backlog.pending_tickets() == honest
+    assert runner.play(ticket, ticket.state) == {"status": "not planned"}
+    runner.give_up(ticket)
+    with pytest.raises(OtherExecutor):
+        runner.play(honest[0], honest[0].state)
+    elsewhere = JobTicket("unheard-of", "unheard-of__1")
+    assert runner.play(elsewhere, elsewhere.state) == {"status": "not planned"}
+    assert "RunMissing" not in store.counts()
+
+
+def test_a_plan_that_is_disowned_just_before_it_is_learned_from_is_not(empty_house: House) -> None:
+    sweep, given = ended(empty_house, "s1"), list[SweepPlanned]()
+    empty_house.store.append([Append("sweep/s1", (sweep.model_copy(update={"rng_seed": 8}),), "api:theirs")])
+
+    def may_learn() -> bool:
+        views = empty_house.views()
+        if found := forged_events(views):
+            disown(empty_house.store, views, [event.position for event in found], "forged", "cli")
+        return True
+
+    backlog = Backlog(empty_house, sweep.environment, learn=given.append, may_learn=may_learn)
+    queue = RolloutQueue(empty_house.engine, sweep.environment)
+    backlog.refill(queue)
+    assert given == [sweep]
+
+
+def test_nothing_is_learned_without_runs_that_a_forged_event_withdrew(empty_house: House) -> None:
+    first_facts(empty_house)
+    sweep, told = ended(empty_house, "s1"), list[Notice]()
+    empty_house.store.append([Append("withdrawals", (sample("RunsWithdrawn", runs=["s1__good1"]),), "api:theirs")])
+    learner = Learner(empty_house, PairedRule(), told.append)
+    head = empty_house.store.head()
+    for _ in range(2):
+        learner.learn(sweep)
+    assert ([notice.kind for notice in told], empty_house.store.head()) == (["forged"], head)
+    views = empty_house.views()
+    disown(empty_house.store, views, [event.position for event in forged_events(views)], "forged", "cli")
+    learner.learn(sweep)
+    assert [state.proposed_by for state in empty_house.views().find(EXEMPLARS).values()] == ["s1__good1"]
+    assert sweeps_on(empty_house.views(), sweep.environment).open == ()

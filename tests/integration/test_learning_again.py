@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -15,6 +15,7 @@ from api.errors import SweepExists
 from api.history.memory_file import export_memory, import_memory
 from api.history.withdraw import withdraw_runs
 from api.house import House
+from api.queries.sweeps import sweeps_on, whole_sweep
 from api.sweeps.capture import capture_from
 from api.sweeps.plan import first_facts, make_up, plan
 from eventlog import appending
@@ -233,3 +234,25 @@ def test_a_sweep_whose_player_was_killed_before_it_captured_is_captured_later(
     head = empty_house.store.head()
     make_up(empty_house, [sweep], COURSE)
     assert empty_house.store.head() == head
+
+
+def test_a_sweep_that_is_extended_while_its_end_is_written_stays_open_until_that_was_played(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(empty_house)
+    sweep = ended(empty_house, "s1")
+    added = sweep.specs[0].model_copy(update={"spec_id": "s1__bad9"})
+    more = sweep.model_copy(update={"specs": (added,)})
+
+    def whole_before_it_was_extended(plans: Iterable[SweepPlanned]) -> SweepPlanned | None:
+        found = whole_sweep(plans)
+        append(empty_house, "sweep/s1", more)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr("api.sweeps.plan.whole_sweep", whole_before_it_was_extended)
+        make_up(empty_house, [sweep], COURSE)
+    assert sweeps_on(empty_house.views(), SITE).open == ("s1",)
+    play(empty_house, added, passed=True)
+    make_up(empty_house, [more], COURSE)
+    assert sweeps_on(empty_house.views(), SITE).open == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -414,3 +414,14 @@ def test_a_course_whose_runs_are_all_missing_ends_with_the_reason(site: Site, em
             with pytest.raises(NothingGraded, match="rejected the key"):
                 controller.run()
             assert len(sweeps_of(empty_house.store, "marketplace")) == number
+
+
+def test_run_ends_with_exit_code_1_and_the_reason_where_no_run_could_be_graded(
+    rollout: Rollout, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("api.cli.run.executor_of", lambda *_, **__: nullcontext(Refusing()))
+    at = ("--url", site.url, "--admin-url", site.admin_url)
+    assert run_command(["run", *at, "--seeds", "1", "--rounds", "3"]) == 1
+    said = " ".join(capsys.readouterr().err.split())
+    assert ["No run of marketplace-1 could be graded" in said, "rejected the key" in said] == [True, True]
+    assert [row["sweep"] for row in told(rollout("status", "--json"))] == ["marketplace-1"]

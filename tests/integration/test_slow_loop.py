@@ -32,6 +32,7 @@ from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
+from api.queries.courses import present_course
 from api.queries.sweeps import planned_by
 from api.reporter import Advance
 from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
@@ -47,9 +48,11 @@ from tests.admitted import admitted
 from tests.conftest import Database
 from tests.learned import with_models
 from tests.recomputing import every_verdict_recomputes
+from tests.sites import SharedSite
 from tests.tiny import make_base
 
 from .test_policy_rollouts import PHONE
+from .test_rollout_commands import Refusing
 
 pytestmark = [
     pytest.mark.timeout(300),  # the first to run imports what training needs
@@ -311,3 +314,28 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     assert len(empty_house.views().find(BENCHMARKS)) == 3
     (sweep,) = planned_by(empty_house.store, SLOW_CONTROLLER)
     assert {spec.env_seed for spec in sweep.specs} == {3}
+
+
+def test_a_round_whose_runs_are_all_missing_ends_the_loop_with_exit_code_1_and_counts_as_none(
+    empty_house: House,
+    base: Base,
+    shared_site: SharedSite,
+    empty_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    site = shared_site("marketplace")
+    admitted(empty_house.store, "marketplace")
+    monkeypatch.setattr("api.cli.run_slow.executor_of", lambda *_, **__: nullcontext(Refusing()))
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    options = ("--task", COURSE.tasks[0], "--seeds", "1", "--siblings", "2", "--rounds", "1")
+    at = ("--base", str(base.path), "--url", site.url, "--admin-url", site.admin_url)
+    for number in (1, 2):
+        assert run_command(["run", "--loop", "slow", *at, *options]) == 1
+        said = " ".join(capsys.readouterr().err.split())
+        sweeps = [sweep.sweep for sweep in planned_by(empty_house.store, SLOW_CONTROLLER)]
+        assert (f"No run of {sweeps[-1]} could be graded" in said, len(sweeps)) == (True, number)
+        assert "rejected the key" in said
+    assert present_course(empty_house.views(), "marketplace", "slow") is None
