@@ -260,7 +260,7 @@ def test_specs_that_were_added_to_an_honest_sweep_are_dropped_once_they_are_diso
     store.append([Append(f"sweep/{plan.sweep}", (theirs,), "api:theirs")])
     assert backlog.pending_tickets() == (*honest, *tickets(theirs))
     policy = PolicyExecutor(Scripted([]))
-    runner = SiteRunner(empty_house, cast("Any", None), plan.environment, Terms(), pytest.fail, policy)
+    runner = SiteRunner(empty_house, cast("Any", None), plan.environment, Terms(), cast("Any", pytest.fail), policy)
     (ticket,) = tickets(theirs)
     with pytest.raises(OtherExecutor):  # its plan is known by now
         runner.play(ticket, ticket.state)
