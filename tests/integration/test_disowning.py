@@ -35,6 +35,7 @@ from api.sweeps.plan import first_facts
 from api.sweeps.worker import SiteRunner
 from api.training.first_bases import words_of
 from eventlog.blobs import Blob
+from eventlog.errors import FlywheelError
 from eventlog.events import (
     EVENT_TYPES,
     CourseClosed,
@@ -260,7 +261,7 @@ def test_specs_that_were_added_to_an_honest_sweep_are_dropped_once_they_are_diso
     store.append([Append(f"sweep/{plan.sweep}", (theirs,), "api:theirs")])
     assert backlog.pending_tickets() == (*honest, *tickets(theirs))
     policy = PolicyExecutor(Scripted([]))
-    runner = SiteRunner(empty_house, cast("Any", None), plan.environment, Terms(), cast("Any", pytest.fail), policy)
+    runner = SiteRunner(empty_house, cast("Any", None), plan.environment, Terms(), list[FlywheelError]().append, policy)
     (ticket,) = tickets(theirs)
     with pytest.raises(OtherExecutor):  # its plan is known by now
         runner.play(ticket, ticket.state)
