@@ -54,15 +54,20 @@ class Mapped:
         upto: Position | None = None,
         stream: str | None = None,
         types: Sequence[str] | None = None,
+        actor: str | None = None,
     ) -> Iterator[Recorded]:
         """See EventStore.read. `types` refers to the types of mapped events."""
         wanted = None if types is None else frozenset(types)
         # The map may turn RewriteWon into RewriteLost and back, so both are read if either is asked for.
         asked = None if wanted is None else sorted(wanted | (_TRIALS if wanted & _TRIALS else frozenset()))
-        for recorded in self.store.read(after=after, upto=upto, stream=stream, types=asked):
+        for recorded in self.store.read(after=after, upto=upto, stream=stream, types=asked, actor=actor):
             found = self.mapping(recorded)
             if found is not None and (wanted is None or found.event.type in wanted):
                 yield found
+
+    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned. A map changes no position."""
+        return self.store.disowned(upto)
 
 
 def same(recorded: Recorded) -> Recorded:

@@ -29,10 +29,22 @@ class GoldenStore:
     def head(self) -> Position:
         return golden_log()[-1].position
 
-    def read(self, *, after: int = START, upto: int | None = None, stream: str | None = None, types: Any = None) -> Any:
+    def disowned(self, upto: int | None = None) -> frozenset[Position]:
+        return frozenset()
+
+    def read(
+        self,
+        *,
+        after: int = START,
+        upto: int | None = None,
+        stream: str | None = None,
+        types: Any = None,
+        actor: str | None = None,
+    ) -> Any:
         for item in golden_log():
             is_in = item.position > after and (upto is None or item.position <= upto)
-            if is_in and stream in {None, item.stream} and (types is None or item.event.type in types):
+            is_of = stream in {None, item.stream} and actor in {None, item.actor}
+            if is_in and is_of and (types is None or item.event.type in types):
                 yield item
 
 
