@@ -66,6 +66,11 @@ def _of_one_role(payload: Payload) -> Payload:
     return {**payload}
 
 
+def _without_argument(payload: Payload) -> Payload:
+    """StepTaken 1 -> 2: in version 1 every action was a step on a page, which has no argument of its own."""
+    return {**payload, "argument": None}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
@@ -73,6 +78,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("VerdictReached", 1): _add_test_results,
     ("CourseClosed", 1): _of_the_fast_loop,
     ("TokenIssued", 1): _of_one_role,
+    ("StepTaken", 1): _without_argument,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -25,6 +25,8 @@ _OF_OUTCOME: dict[str, FailureClass] = {
     "no_such_link": "missing_control",
     "no_such_field": "missing_control",
     "no_such_option": "missing_control",
+    "no_such_action": "missing_control",
+    "invalid_argument": "refused_input",
 }
 
 

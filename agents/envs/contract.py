@@ -13,6 +13,8 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictBool, StrictInt, StrictStr
 
+from .errors import NoPages
+
 ADMIN_HEADER: Final = "X-Env-Admin"
 INSTANCE_HEADER: Final = "X-Env-Instance"
 MICRO: Final = 1_000_000
@@ -48,16 +50,33 @@ class Health(Answer):
     tasks: tuple[TaskText, ...]
 
 
-class Instance(Answer):
-    """One isolated copy of a site: its seed, its secret id, and the address of its first page.
+PageAddress = Annotated[StrictStr, Field(pattern=r"^https?://[^/]+/")]
 
-    `repeat` is the index that its noise was drawn for; None if the site does not report one.
+
+class Instance(Answer):
+    """One isolated copy of an environment: its seed, its secret id, and the address of its first page.
+
+    `repeat` is the index that its noise was drawn for; None if the site does not report one. `address` is None in an
+    environment that is no web site.
     """
 
     seed: Seed
     repeat: Seed | None = None
     instance: Name
-    url: Annotated[StrictStr, Field(pattern=r"^https?://[^/]+/")]
+    address: Annotated[PageAddress | None, Field(alias="url")] = None
+
+    @property
+    def url(self) -> str:
+        """The address of its first page. Raises NoPages."""
+        if self.address is None:
+            raise NoPages(actual=self.instance)
+        return self.address
+
+
+class SiteInstance(Instance):
+    """An instance as a web site answers it: with an address."""
+
+    address: Annotated[PageAddress, Field(alias="url")]
 
 
 class Graded(Answer):

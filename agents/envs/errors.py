@@ -25,6 +25,11 @@ class EnvironmentRefused(EnvironmentFailure):
     Check the token, and the extra headers if the site is behind a preview proxy."""
 
 
+class NoPages(EnvironmentFailure):
+    """The instance {actual} has no pages, because its environment is no web site: expected an executor that takes the
+    environment's own actions. Use --executor policy."""
+
+
 class LoginPage(EnvironmentRefused):
     """The address {url} answered {operation} with {actual}, not with JSON: the login page of a proxy,
     or no admin surface at all. Pass the headers that the proxy needs, and check the address."""

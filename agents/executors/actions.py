@@ -62,6 +62,7 @@ INTENTS: Final[Mapping[StepType, str]] = {
     "press_key": "press a key",
     "scroll": "scroll",
     "finish": "say that it is done",
+    "act": "take an action of the environment",
 }
 """Intent of a policy's step, by type."""
 

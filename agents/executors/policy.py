@@ -18,11 +18,14 @@ from eventlog.events import RunStatus, Sampling, Step
 
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
+from ..envs.episodes.episode import ActionSpec
 from ..models.errors import NotOffered, RequestRejected
-from ..models.model import ChatMessage, CompletionRequest, Image, Model
+from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
+from .episodes import EpisodeSurface
 from .executor import Assignment, Called, ExecutedStep, Execution, Verified, Watch, no_verification
+from .open_actions import open_schema, open_step_of, open_system_prompt
 from .surface import Acted, HttpSurface, Surface
 
 NAME: Final = "policy"
@@ -76,7 +79,8 @@ class PolicyExecutor:
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. The model ends the run with `finish`. It is told of failed steps, which do not end the run."""
         with self.opening(instance, assignment.page_headers) as surface:
-            return _play(_Talk(self, assignment), surface, assignment.max_steps, watch)
+            actions = surface.actions if isinstance(surface, EpisodeSurface) else ()
+            return _play(_Talk(self, assignment, actions), surface, assignment.max_steps, watch)
 
     def sampling_for(self, assignment: Assignment) -> Sampling:
         """Sampling parameters of an assignment, as far as the model offers them."""
@@ -99,24 +103,27 @@ class _Look:
 
 @dataclass
 class _Talk:
-    """The conversation with a model, and all its model calls."""
+    """The conversation with a model, and all its model calls. `actions` are those of an environment without pages."""
 
     executor: PolicyExecutor
     assignment: Assignment
+    actions: tuple[ActionSpec, ...] = ()
     messages: list[ChatMessage] = field(default_factory=list)
     called: list[Called] = field(default_factory=list)
 
-    def begin(self) -> None:
-        """Add the system prompt and the task. No page is open yet."""
+    def begin(self, seen: str | None) -> None:
+        """Add the system prompt and the task. No page is open yet; an environment without pages is seen at once."""
         advice = _advice_paragraph(self.assignment.advice)
-        told = f"The task:\n{self.assignment.instruction}\n\n{advice}No page is open yet."
-        system = system_prompt(self.executor.sight, self.executor.wording)
+        shown = "No page is open yet." if seen is None else seen
+        told = f"The task:\n{self.assignment.instruction}\n\n{advice}{shown}"
+        wording = self.executor.wording
+        system = open_system_prompt(self.actions) if self.actions else system_prompt(self.executor.sight, wording)
         self.messages += [ChatMessage("system", (system,)), ChatMessage("user", (told,))]
 
     def next(self, index: int) -> Step | None:
         """The action that the model chooses; None after TRIES answers without one. Raises ModelFailure."""
-        model, sight = self.executor.model, self.executor.sight
-        schema = answer_schema(SHAPES[sight]) if model.offers.schema else None
+        model = self.executor.model
+        schema = self._schema() if model.offers.schema else None
         for _ in range(TRIES):
             request = CompletionRequest(tuple(self.messages), self.executor.sampling_for(self.assignment), schema)
             completion = model.complete(request)
@@ -124,10 +131,18 @@ class _Talk:
             sample = completion.samples[0]
             self.messages.append(ChatMessage("assistant", (sample.text or "(nothing)",)))
             try:
-                return step_of(model.name, sample, sight)
+                return self._step_of(sample)
             except NotAnAction as problem:
                 self.messages.append(ChatMessage("user", (f"That is no action: {problem} Answer with one action.",)))
         return None
+
+    def _schema(self) -> Schema | None:
+        return open_schema(self.actions) if self.actions else answer_schema(SHAPES[self.executor.sight])
+
+    def _step_of(self, sample: Sample) -> Step:
+        """The step of an answer. Raises NotAnAction."""
+        name = self.executor.model.name
+        return open_step_of(name, sample, self.actions) if self.actions else step_of(name, sample, self.executor.sight)
 
     def tell(self, acted: Acted, before: _Look, after: _Look) -> None:
         """Add the outcome of the model's action, and what it sees now."""
@@ -135,6 +150,8 @@ class _Talk:
         told = f"{acted.outcome}{status}"
         if after.picture is not None:
             self.messages.append(ChatMessage("user", (told, Image("image/png", after.picture))))
+        elif self.actions:
+            self.messages.append(ChatMessage("user", (f"{told}\n{after.words}",)))
         else:
             self.messages.append(ChatMessage("user", (f"{told}\n{_news(acted, before.words, after.words)}",)))
 
@@ -143,8 +160,8 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
     taken: list[ExecutedStep] = []
     verified: list[Verified] = []
     seen: Counter[tuple[Step, _Look]] = Counter()
-    look = _Look(None, None)
-    talk.begin()
+    look = _look(surface, talk.executor) if talk.actions else _Look(None, None)
+    talk.begin(look.words)
 
     def end_with(status: RunStatus) -> Execution:
         return Execution(tuple(taken), status, tuple(talk.called), tuple(verified))
@@ -173,6 +190,8 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
         )
         if (found := watch(taken[-1])) is not None:
             verified.append(found)
+        if acted.is_last:
+            return end_with("completed")
         talk.tell(acted, before, look)
     return end_with("out_of_budget")
 
@@ -184,10 +203,11 @@ def _advice_paragraph(advice: tuple[str, ...]) -> str:
 
 
 def _look(surface: Surface, executor: PolicyExecutor) -> _Look:
-    if executor.sight == "screenshot":
+    if executor.sight == "screenshot" and not isinstance(surface, EpisodeSurface):
         return _Look(None, surface.screenshot())
     words = surface.view()
-    return _Look(_first_lines(words) if words is not None and executor.wording == "brief" else words, None)
+    is_cut = executor.wording == "brief" and not isinstance(surface, EpisodeSurface)
+    return _Look(_first_lines(words) if words is not None and is_cut else words, None)
 
 
 def _first_lines(words: str) -> str:

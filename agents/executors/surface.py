@@ -20,12 +20,13 @@ from .executor import outcome_of
 class Acted:
     """Outcome of a step, status of the page it led to (None: no request was made), and whether it led to a page.
 
-    If a page changes in place, `led` is True without a status.
+    If a page changes in place, `led` is True without a status. `is_last` means that the environment ended the task.
     """
 
     outcome: StepOutcome
     http_status: int | None = None
     led: bool = False
+    is_last: bool = False
 
 
 class Surface(Protocol):
@@ -57,6 +58,8 @@ class HttpSurface:
 
     def act(self, step: Step) -> Acted:
         """See Surface."""
+        if step.type == "act":
+            return Acted("no_such_action")
         try:
             moved = self._move(step)
         except Absent as absent:

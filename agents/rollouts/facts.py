@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import link_messages
-from eventlog.events import ModelCalled, StepTaken, StepVerified, Usage
+from eventlog.events import ModelCalled, Step, StepTaken, StepVerified, Usage
 
 from ..executors.executor import Called, ExecutedStep, Execution, Verified
 from ..models.model import ChatMessage, Completion, Image, Sample, Served
@@ -75,17 +75,33 @@ def _total(tokens: Iterable[int | None]) -> int | None:
 def _step_facts(run: str, taken: ExecutedStep) -> Facts:
     page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
     picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
+    argument = _argument(taken.step)
     event = StepTaken(
         run=run,
         index=taken.index,
-        action=taken.step.type,
+        action=taken.step.action,
+        argument=None if argument is None else argument.digest,
         intent=taken.step.intent,
         outcome=taken.outcome,
         http_status=taken.http_status,
         observation=None if page is None else page.digest,
         screenshot=None if picture is None else picture.digest,
     )
-    return Facts((event,), tuple(blob for blob in (page, picture) if blob is not None))
+    return Facts((event,), tuple(blob for blob in (argument, page, picture) if blob is not None))
+
+
+def _argument(step: Step) -> Blob | None:
+    """What an environment's own action was given: a JSON object as such, anything else as text."""
+    if step.type != "act" or step.value is None:
+        return None
+    return Blob(JSON_TYPE if _is_json_object(step.value) else PAGE_TYPE, step.value.encode())
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def call_facts(run: str, number: int, call: Called) -> Facts:

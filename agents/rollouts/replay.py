@@ -191,7 +191,7 @@ def _recorded_lines(step: RecordedStep) -> Lines:
 
 
 def _taken_lines(taken: ExecutedStep, asked: str | None, page: str | None) -> Lines:
-    return _lines(taken.index, taken.step.type, taken.step.intent, asked, taken.outcome, taken.http_status, page)
+    return _lines(taken.index, taken.step.action, taken.step.intent, asked, taken.outcome, taken.http_status, page)
 
 
 def _lines(

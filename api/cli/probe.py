@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agents.envs.clients.client import EnvClient
+from agents.envs.episodes.names import is_episode_name
 from agents.envs.errors import OneInstance
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.probing.probes import PROBES, SEEDS
@@ -87,7 +88,11 @@ def reset(
 
 @contextmanager
 def _site_to_probe(house: House, site: str, admin_url: str | None, dialect: Dialect | None) -> Iterator[Placed]:
-    """A bundled site started in its own process, or a running site at an address."""
+    """A bundled site in its own process, an environment that is no web site, or a running site at an address."""
+    if is_episode_name(site):
+        with placed_at(house, site, Where(admin_url)) as placed:
+            yield placed
+        return
     if "://" not in site and admin_url is None:
         with placed_at(house, site) as placed:
             yield placed

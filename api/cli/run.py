@@ -136,7 +136,7 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
 def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
-    with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.show_live():
+    with executor_of(way, house.settings, tabs=placed.tabs, episodes=placed.episodes) as doing, reporter.show_live():
         why = Controller(house, placed.environment, site, course, reporter, doing, admit, watch=reporter.watch).run()
     _keep_what_passed(house, site)
     return why

@@ -109,6 +109,7 @@ def go_slowly(
             house.settings.model_copy(update={"policy_wording": wording}),
             model=f"transformers:{found.path.resolve()}",
             tabs=placed.tabs,
+            episodes=placed.episodes,
             folder_of=folders_of(house),
         )
 

@@ -128,7 +128,9 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs, folder_of=own))
+            doing = stack.enter_context(
+                executor_of(executor, house.settings, tabs=placed.tabs, episodes=placed.episodes, folder_of=own)
+            )
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             checking = watching_of(house.settings, placed.environment, site, verify_steps=verify_steps)
             watching = stack.enter_context(checking)

@@ -23,6 +23,7 @@ from ..queries.facts import require
 from ..reporter import Reporter
 from . import miniwob
 from .connect import Placed
+from .episodes import episodes_target
 
 Admit = Callable[[House], None]
 """Admits a site with this house, which appends in the session that holds the site's lock."""
@@ -58,6 +59,8 @@ def target_at(
     """Target for probing a connected site. Raises EnvironmentFailure."""
     if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
         return miniwob.miniwob_target(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
+    if placed.episodes is not None:
+        return episodes_target(placed.episodes, seeds=seeds, rng_seed=rng_seed)
     return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 

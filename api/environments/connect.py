@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from agents.envs.connect import connect
 from agents.envs.environment import Environment
+from agents.envs.episodes.environment import EpisodeEnvironment
+from agents.envs.episodes.names import is_episode_name
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
 from agents.envs.miniwob.tabs import Tabs
@@ -17,6 +19,7 @@ from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
 from ..errors import NoSite
 from ..house import House
 from ..settings import Settings
+from .episodes import open_environment
 from .leases import DatabaseLeases, this_process
 from .miniwob import is_miniwob, open_task
 
@@ -41,24 +44,35 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need."""
+    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need.
+
+    `episodes` is the environment itself if it is no web site; executors take its actions.
+    """
 
     site: Site
     environment: Environment
     tabs: Tabs | None = None
+    episodes: EpisodeEnvironment | None = None
 
     @property
     def is_ours(self) -> bool:
         """True if the site was started for this command."""
-        return self.site.pid is not None or self.tabs is not None
+        is_in_process = self.tabs is not None or (self.episodes is not None and not self.episodes.kind.address)
+        return self.site.pid is not None or is_in_process
 
 
 @contextmanager
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """Start or connect to a site. A single-instance site is leased through the project's database.
 
-    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises.
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises, for an
+    environment that is no web site what episodes.open_environment raises.
     """
+    if is_episode_name(name):
+        with open_environment(name, where.url) as environment:
+            place = environment.admin_url
+            yield Placed(Site(name, place, place, ""), environment, episodes=environment)
+        return
     if where == ANEW and is_miniwob(name):
         with open_task(name, house.settings.browser) as (miniwob, tabs):
             yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)

@@ -8,16 +8,18 @@ from enum import StrEnum
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
+from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
+from agents.executors.episodes import on_episodes
 from agents.executors.executor import Executor
 from agents.executors.inspection import HttpInspector
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.miniwob.executor import MiniWobScript, on_miniwob
 from agents.executors.miniwob.inspection import miniwob_inspectors
 from agents.executors.miniwob.plan import MiniWobPlan
-from agents.executors.policy import PolicyExecutor, over_http
+from agents.executors.policy import Opening, PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
 from agents.models.local.host import PREFIX
 from agents.rollouts.play import PLAN
@@ -49,15 +51,18 @@ def executor_of(
     *,
     model: str | None = None,
     tabs: Tabs | None = None,
+    episodes: EpisodeEnvironment | None = None,
     folder_of: FolderOf = no_checkpoints,
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
     The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. `tabs` are the
-    browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can use.
+    browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can use. In `episodes`, an
+    environment that is no web site, only a policy acts.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
     fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
+    fit = fit if episodes is None else [Way.POLICY]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -67,7 +72,7 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
-            opening = over_http if tabs is None else on_miniwob(tabs)
+            opening = _opening(tabs, episodes)
             folder = local_folder(settings, model)
             if folder is not None:
                 with local_host(folder, settings) as host:
@@ -81,6 +86,13 @@ def executor_of(
             yield MiniWobScript(tabs)
         case Way.MINIWOB_PLAN if tabs is not None:
             yield MiniWobPlan(tabs)
+
+
+def _opening(tabs: Tabs | None, episodes: EpisodeEnvironment | None) -> Opening:
+    """How a policy opens an instance."""
+    if episodes is not None:
+        return on_episodes(episodes)
+    return over_http if tabs is None else on_miniwob(tabs)
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:

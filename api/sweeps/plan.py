@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
+from agents.envs.episodes.environment import EpisodeEnvironment
+from agents.envs.episodes.episode import episode_template
 from agents.envs.miniwob.environment import MiniWob
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
@@ -73,6 +75,8 @@ def site_templates(client: Environment) -> tuple[Template, ...]:
     """Templates of all tasks that a site grades. Raises UnknownTemplate."""
     if isinstance(client, MiniWob):
         return (client.task.template(),)
+    if isinstance(client, EpisodeEnvironment):
+        return (episode_template(client.kind),)
     return templates({task.task_id: task.instruction for task in client.health().tasks})
 
 

@@ -43,12 +43,12 @@ NAMES: dict[str, str] = {
         "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
     ),
     "memory": (
-        "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined Occasion "
+        "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined MemoryScope Occasion "
         "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "
         "SubstrateCredited artifact_name"
     ),
     "models": "CheckName ModelRole Said Sampling",
-    "plans": "Spec Step StepType TaskSpec Template places unroll",
+    "plans": "ActionName Spec Step StepType TaskSpec Template places unroll",
     "policy": "EventsDisowned PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked TokenRole",
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
 from .event import Count, FrozenModel, Name, Whole
 
 StepType = Literal[
-    "navigate", "click", "fill_field", "select_option", "submit", "click_at", "press_key", "scroll", "finish"
+    "navigate", "click", "fill_field", "select_option", "submit", "click_at", "press_key", "scroll", "finish", "act"
 ]
-"""The actions of an agent. Only a policy uses the last four; plans over HTTP never do. click_at: `value` is `x,y` in
-pixels of the window. finish: the agent declares that it is done, `value` is its answer."""
+"""The kinds of an agent's steps. Plans over HTTP never use the last five. click_at: `value` is `x,y` in pixels of the
+window. finish: the agent declares that it is done, `value` is its answer. act: an action of an environment that is no
+web site; `label` is its open name (`answer`, `sql`), `value` its argument as text or as a JSON object."""
+
+_ACTION_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+ActionName = Annotated[str, Field(pattern=f"^{_ACTION_NAME.pattern}$")]
+"""The name of an action: the type of a step on a page, or the open name that an environment gives an action."""
 
 
 class Step(FrozenModel):
@@ -22,7 +29,8 @@ class Step(FrozenModel):
 
     With `loop_to`, execution jumps back from here to the step at that index, `loop_count` times. An `optional` step is
     skipped if the page lacks its target. These three fields are omitted when stored at their defaults, so older steps
-    keep their digest. Raises ValueError if only one of `loop_to` and `loop_count` is given.
+    keep their digest. Raises ValueError if only one of `loop_to` and `loop_count` is given, or if an act step names no
+    action.
     """
 
     type: StepType
@@ -39,6 +47,17 @@ class Step(FrozenModel):
         if (self.loop_to is None) != (self.loop_count is None):
             raise ValueError(f"loop_to is {self.loop_to} and loop_count {self.loop_count}; expected both or neither")
         return self
+
+    @model_validator(mode="after")
+    def _names_its_action(self) -> Step:
+        if self.type == "act" and not _ACTION_NAME.fullmatch(self.label or ""):
+            raise ValueError(f"the label of an act step is {self.label!r}; expected the name of an action")
+        return self
+
+    @property
+    def action(self) -> str:
+        """The name of the action: the open name of an act step, else the step's type."""
+        return self.label or "" if self.type == "act" else self.type
 
 
 def places(plan: Sequence[Step]) -> Iterator[int]:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Name, Whole
 from .memory import Artifact, PieceKind
 from .models import CheckName, ModelRole, Said, Sampling
-from .plans import Spec, StepType, TaskSpec, Template
+from .plans import ActionName, Spec, TaskSpec, Template
 
 ArmName = Literal["champion", "challenger"]
 
 StepOutcome = Literal[
-    "ok", "not_found", "forbidden", "server_error", "invalid_form", "no_such_link", "no_such_field", "no_such_option"
+    "ok",
+    "not_found",
+    "forbidden",
+    "server_error",
+    "invalid_form",
+    "no_such_link",
+    "no_such_field",
+    "no_such_option",
+    "no_such_action",
+    "invalid_argument",
 ]
 """How a step ended for the agent. If the environment does not answer, there is no outcome: the run is missing."""
 
@@ -154,12 +163,19 @@ class InstanceReset(Event):
 
 
 class StepTaken(Event):
-    """The agent took one action. `observation` (the resulting page) and `screenshot` are blobs."""
+    """The agent took one action: a step on a page, or an action that the environment names openly.
 
+    `argument` is a blob: the text or JSON object that an environment's own action was given. It is None for a step on
+    a page, whose plan or completion holds what was entered. `observation` (the resulting page) and `screenshot` are
+    blobs.
+    """
+
+    schema_version: ClassVar[int] = 2
     type: Literal["StepTaken"] = "StepTaken"
     run: Name
     index: Count
-    action: StepType
+    action: ActionName
+    argument: BlobAddress | None
     intent: str
     outcome: StepOutcome
     http_status: Count | None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ..contract import INSTANCE_HEADER, Graded, Health, Instance, InstanceState, Mutation, micro_units
+from ..contract import INSTANCE_HEADER, Graded, Health, Instance, InstanceState, Mutation, SiteInstance, micro_units
 from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, TaskNotGraded
 from .wire import Body, Facts, Wire
@@ -61,7 +61,7 @@ class EnvClient(Connected):
         """
         body: dict[str, int | float | str] = {"seed": seed} if repeat == 0 else {"seed": seed, "repeat": repeat}
         facts = self._call("POST", "reset", instance=instance, body=body)
-        answer = self._wire.read(Instance, "reset", facts)
+        answer = self._wire.read(SiteInstance, "reset", facts)
         if answer.repeat not in (None, repeat):
             raise self._wire.contract_error(
                 "reset", f"its noise is of index {answer.repeat}", f"the index asked for, {repeat}"
@@ -74,7 +74,7 @@ class EnvClient(Connected):
             raise self._wire.contract_error("reset", "another instance was made", "the given instance, made anew")
         if self._page_url is None:
             return answer
-        return answer.model_copy(update={"url": f"{self._page_url}{urlsplit(answer.url).path}"})
+        return answer.model_copy(update={"address": f"{self._page_url}{urlsplit(answer.url).path}"})
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """Grade an instance for one task."""

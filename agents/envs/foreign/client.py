@@ -12,7 +12,7 @@ import httpx2
 from pydantic import ValidationError
 
 from ..clients.wire import Body, Facts, Wire
-from ..contract import LARGEST_SEED, Graded, Health, Instance, InstanceState, Mutation
+from ..contract import LARGEST_SEED, Graded, Health, Instance, InstanceState, Mutation, SiteInstance
 from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, NotSeedable, SeedLost, TaskNotGraded
 from .dialect import Dialect
@@ -161,7 +161,7 @@ class ForeignClient(Connected):
         if self.dialect.one_instance:
             made = self._only(seed, instance)
         else:
-            made = self._wire.read(Instance, "reset", {**facts, "seed": seed, "repeat": None})
+            made = self._wire.read(SiteInstance, "reset", {**facts, "seed": seed, "repeat": None})
         held = self._state(made.instance, seed).fingerprint
         before = self._seen.get(seed)
         if before not in (None, held):

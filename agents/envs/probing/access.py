@@ -64,6 +64,8 @@ def _is_refused(ask: Callable[[], object]) -> bool:
 def pages_port(target: Target) -> str:
     """Check that the pages' address has no admin surface."""
     with target.new_instance(target.seeds[0]) as instance:
+        if instance.address is None:
+            raise Skipped("it has no pages")
         origin = _origin(instance.url)
         if origin == _origin(target.admin_url):
             raise Skipped(

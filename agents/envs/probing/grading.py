@@ -6,7 +6,7 @@ import random
 from http import HTTPStatus
 from typing import Final
 
-from ..contract import Graded, TaskText
+from ..contract import Graded, Instance, TaskText
 from .target import CONTROL, Failed, Skipped, Target
 from .walking import random_walk
 
@@ -39,12 +39,7 @@ def random_agent(target: Target) -> str:
     passes = dict.fromkeys((task.task_id for task in target.graded_by_deeds), 0)
     for seed, number in walks:
         with target.new_instance(seed, repeat=number) as instance:
-            with target.visit(instance) as session:
-                rng = random.Random(f"probe/walk/{target.rng_seed}/{seed}/{number}")  # noqa: S311 (repeatable)
-                for page in random_walk(session, rng, STEPS):
-                    if page.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                        where = page.path.partition("?")[0]
-                        raise Failed(f"a random walk at seed {seed} met status {page.status} at {where}")
+            _walk(target, instance, seed, number)
             for task_id in passes:
                 passes[task_id] += target.environment.oracle(instance, task_id).passed
     for task_id, count in passes.items():
@@ -53,6 +48,19 @@ def random_agent(target: Target) -> str:
     return (
         f"{len(walks)} walks of {STEPS} steps broke no page; the luckiest task was passed {max([0, *passes.values()])}x"
     )
+
+
+def _walk(target: Target, instance: Instance, seed: int, number: int) -> None:
+    """One random walk. Raises Failed if a page breaks."""
+    rng = random.Random(f"probe/walk/{target.rng_seed}/{seed}/{number}")  # noqa: S311 (repeatable)
+    if target.deeds is not None and target.deeds.walk is not None:
+        target.deeds.walk(instance, rng, STEPS)
+        return
+    with target.visit(instance) as session:
+        for page in random_walk(session, rng, STEPS):
+            if page.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                where = page.path.partition("?")[0]
+                raise Failed(f"a random walk at seed {seed} met status {page.status} at {where}")
 
 
 def oracle_agent(target: Target) -> str:

@@ -52,10 +52,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """Actions for the only task of a site that runs in our browser: solving it from its page, and looking at it."""
+    """What is done, in place of visits over HTTP, to the only task of an environment in this process.
 
-    solve: Callable[[Instance], None]
+    `solve` solves it (None: no solution is known), `look` looks at it, `walk` takes this many random actions (None: its
+    instances are not walked).
+    """
+
+    solve: Callable[[Instance], None] | None
     look: Callable[[Instance], None]
+    walk: Callable[[Instance, random.Random, int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class Target:
     @property
     def is_solved(self) -> bool:
         """True if a known solution was given."""
-        return self.solve is not None or self.deeds is not None
+        return self.solve is not None or (self.deeds is not None and self.deeds.solve is not None)
 
     @property
     def graded_by_deeds(self) -> tuple[TaskText, ...]:
@@ -104,7 +109,7 @@ class Target:
 
     def solve_task(self, instance: Instance, task_id: str, seed: int) -> Graded:
         """Do a task on an instance with the answer of a seed, and grade it. Raises Skipped."""
-        if self.deeds is not None:
+        if self.deeds is not None and self.deeds.solve is not None:
             self.deeds.solve(instance)
             return self.environment.oracle(instance, task_id)
         if self.solve is None:
@@ -122,15 +127,23 @@ class Target:
         before, is_done = self.environment.mutations(instance), False
         if self.is_solved:
             tasks = self.graded_by_deeds or self.tasks
-            is_done = self.solve_task(instance, tasks[turn % len(tasks)].task_id, seed).passed
+            task = tasks[turn % len(tasks)].task_id
+            was_done = self.environment.oracle(instance, task).passed
+            is_done = self.solve_task(instance, task, seed).passed and not was_done
         else:
-            with self.visit(instance) as session:
-                rng = random.Random(f"probe/use/{self.rng_seed}/{seed}/{turn}")  # noqa: S311 (repeatable)
-                deque(random_walk(session, rng, LONG_WALK), maxlen=0)
+            rng = random.Random(f"probe/use/{self.rng_seed}/{seed}/{turn}")  # noqa: S311 (repeatable)
+            self._walk(instance, rng)
         if self.environment.mutations(instance) == before:
             if is_done:
                 raise Failed("a task was done and passed, and no mutation is listed")
             raise Skipped("nothing that was done there changed the instance")
+
+    def _walk(self, instance: Instance, rng: random.Random) -> None:
+        if self.deeds is not None and self.deeds.walk is not None:
+            self.deeds.walk(instance, rng, LONG_WALK)
+            return
+        with self.visit(instance) as session:
+            deque(random_walk(session, rng, LONG_WALK), maxlen=0)
 
     def looked_at(self, instance: Instance) -> None:
         """Open an instance's page without acting."""

@@ -89,8 +89,8 @@ class Visit:
         try:
             if step.type == "navigate":
                 return await self._navigate(step, address_of(self.root, step.url or "/"))
-            if step.type == "finish":
-                return Acted("ok")
+            if step.type in {"act", "finish"}:
+                return Acted("ok" if step.type == "finish" else "no_such_action")
             return await self._act(step) if await self._is_somewhere() else Acted(missing_target(step))
         except Absent as absent:
             return Acted(absent.problem)

@@ -58,6 +58,8 @@ class MiniWobSurface:
                 return Acted("ok", led=True) if step.url in (None, "/") else Acted("forbidden")
             case "finish":
                 return Acted("ok")
+            case "act":
+                return Acted("no_such_action")
             case "click" | "submit":
                 return self._click(step)
             case "fill_field":
