@@ -118,6 +118,11 @@ class NothingBefore(FlywheelError):
     """There is no earlier champion to restore: the champion was set {actual} times, expected at least {expected}."""
 
 
+class ActsElsewhere(FlywheelError):
+    """The challenger {challenger} cannot be judged on {site}: its pieces {actual} act on {others}; expected to differ from the
+    champion only in pieces that act on {site}. `flywheel run {site}` judges what {site} has learned."""
+
+
 class NothingToDraw(FlywheelError):
     """The verdict of {evaluation} cannot be drawn: it is {actual}, and its arms have no sealed pair; expected at least one.
     `flywheel gate explain {evaluation}` shows the reasons."""

@@ -44,6 +44,7 @@ from .errors import (
     ReasonMissing,
 )
 from .figures import count_noun, decimal
+from .jurisdiction import entered_since
 
 STREAM = CHAMPION
 """Stream of the events that decide who is champion; its key in the fold has the same name."""
@@ -153,15 +154,18 @@ def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position
     raise AlreadyOpened(evaluation=unspent.evaluation)
 
 
-def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
-    """Record a verdict and, if it promotes, the new champion, atomically.
+def settle_evaluation(
+    store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str, *, points: bool = True
+) -> Settled:
+    """Record a verdict and, if it promotes and `points`, the new champion, atomically.
 
+    Without `points` the pointer waits for verdicts of other sites (see gate/jurisdiction.py).
     `expect` is the version of the champion's stream that was judged. Idempotent.
     Raises ChampionMoved, OtherChampion, NotOpened, OtherEvaluation, AlreadySettled.
     """
     _refuse_other_evaluation(store, evaluation, verdict)
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
-    if verdict.decision == "promote":
+    if verdict.decision == "promote" and points:
         _refuse_other_champion(store, evaluation, verdict, expect)
         better, over = decimal(verdict.mean_delta or 0), count_noun(verdict.pairs, "sealed instance")
         reason = f"mean score better by {better} than that of {verdict.champion.artifact} over {over}"
@@ -197,10 +201,12 @@ def back(
         raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
     history = views.history(CHAMPIONS, CHAMPION)
     restored = next(c.state.pointed_artifact() for c in history if c.state is not None and c.since == state.stack[-2])
+    present = state.pointed_artifact().memory
+    entered = entered_since(present, restored.memory)
     pieces = tuple(
         key
         for key, piece in candidacies(views).items()
-        if _is_left_behind(views, key, piece, state.pointed_artifact().memory, restored.memory)
+        if (_is_left_behind(views, key, piece, present, restored.memory) if entered is None else key in entered)
     )
     event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
     return _move(store, views, event, pieces, actor, withdraw)

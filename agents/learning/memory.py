@@ -13,7 +13,7 @@ from typing import Any, Final
 from eventlog.blobs import Blob, BlobStore
 from eventlog.chain import canonical
 from eventlog.errors import BlobErased
-from eventlog.events import Anchor, Artifact, Memory, Occasion, PieceKind
+from eventlog.events import Anchor, Artifact, Memory, MemoryScope, Occasion, PieceKind
 from projections.candidacy import Candidacy, is_cold, worth
 from projections.engine.views import Views
 from projections.memories import FOLDS, LOOSE, piece_kind
@@ -21,6 +21,7 @@ from projections.pieces import PieceState
 from projections.rewrites import REWRITES, RewriteState
 
 from ..plans import Piece
+from .memory_scope import compose_content
 from .occasions import CHANGE, AnyPiece, OccasionPiece, Read, text_and_change
 from .similarity import Embeddings
 
@@ -86,6 +87,39 @@ def build_memory_artifact(
     that were promoted. Only pieces of these `kinds` are included. The artifact names the fold of each kind that has
     promoted pieces, the fold of rewrites if `kinds` has it, and the embedding model that matches the memory.
     """
+    content, folds, left_out = _fold_content(views, without, now, kinds)
+    artifact, blob = _artifact(weights, int(views.upto), content, folds, left_out)
+    return _matched_by(artifact, embeddings), blob
+
+
+def build_scoped_memory(
+    views: Views,
+    weights: str,
+    memory: Memory,
+    base: bytes,
+    scope: MemoryScope,
+    *,
+    embeddings: Embeddings | None = None,
+) -> tuple[Artifact, Blob]:
+    """Artifact of these weights with a memory, whose content is `base`, and the differences of a scope."""
+    today, folds, _left_out = _fold_content(views, (), None, EVERY_KIND)
+    content = compose_content(json.loads(base), today, scope.entered, scope.left)
+    artifact, blob = _artifact(weights, int(views.upto), content, {**memory.folds, **folds}, ())
+    scoped = artifact.model_copy(update={"memory": artifact.memory.model_copy(update={"scope": scope})})
+    return _matched_by(scoped, embeddings), blob
+
+
+def _matched_by(artifact: Artifact, embeddings: Embeddings | None) -> Artifact:
+    if embeddings is None:
+        return artifact
+    memory = artifact.memory.model_copy(update={"embeddings": embeddings.digest})
+    return artifact.model_copy(update={"memory": memory})
+
+
+def _fold_content(
+    views: Views, without: Collection[str], now: datetime | None, kinds: Collection[PieceKind]
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int], tuple[str, ...]]:
+    """Entries of the promoted pieces by kind, the folds they come from, and the promoted pieces that are left out."""
     content: dict[str, list[dict[str, Any]]] = {"rewrites": []}
     folds = {REWRITES.name: REWRITES.version} if "rewrite" in kinds else {}
     left_out: list[str] = []
@@ -100,20 +134,20 @@ def build_memory_artifact(
         kept = [_plain(promoted[key]) for key in sorted(promoted) if key not in gone]
         if kept:
             content["rewrites" if kind == "rewrite" else _KEYS[kind]] = kept
-    artifact, blob = _artifact(weights, int(views.upto), content, folds, tuple(sorted(left_out)))
-    if embeddings is None:
-        return artifact, blob
-    return artifact.model_copy(
-        update={"memory": artifact.memory.model_copy(update={"embeddings": embeddings.digest})}
-    ), blob
+    return content, folds, tuple(sorted(left_out))
 
 
-def rebuild_memory(views: Views, weights: str, memory: Memory) -> Blob | None:
-    """Content of a memory rebuilt from the log at its position; None if today's folds have other versions."""
+def rebuild_memory(views: Views, weights: str, memory: Memory, base: bytes | None = None) -> Blob | None:
+    """Content of a memory rebuilt from the log at its position; None if today's folds have other versions.
+
+    A memory with a scope is rebuilt on `base`, the content that its scope names; None without it.
+    """
     kinds = {kind for kind, fold in FOLDS.items() if fold.name in memory.folds}
     if any(version not in _REMADE.get(name, ()) for name, version in memory.folds.items()):
         return None
-    return build_memory_artifact(views, weights, without=memory.without, kinds=kinds)[1]
+    if memory.scope is None:
+        return build_memory_artifact(views, weights, without=memory.without, kinds=kinds)[1]
+    return None if base is None else build_scoped_memory(views, weights, memory, base, memory.scope)[1]
 
 
 def forget_everything(weights: str) -> tuple[Artifact, Blob]:

@@ -22,6 +22,7 @@ from ..environments.connect import Where, placed_at
 from ..errors import NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
+from ..evaluations.jurisdiction import scope_challenger
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..history.disown import refuse_forged
@@ -85,12 +86,20 @@ def run_(
         with (
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
-            executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
+            executor_of(
+                executor,
+                house.settings,
+                model=model,
+                tabs=placed.tabs,
+                episodes=placed.episodes,
+                folder_of=folders_of(house),
+            ) as doing,
         ):
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
             _warn(own, frozen, chosen, rules)
+            chosen, memory = scope_challenger(own, own.views(), frozen.environment, chosen, memory)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing)
             play_and_settle(own, client, evaluation, course, reporter, doing)

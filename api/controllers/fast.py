@@ -27,7 +27,7 @@ from ..course import CONTROLLER, Course
 from ..environments.admission import see_admission
 from ..errors import TooSmall
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
-from ..evaluations.evaluate import challenge, challenger_now, concerns, play_and_settle
+from ..evaluations.evaluate import challenge, challenger_on, concerns, play_and_settle
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
@@ -131,6 +131,7 @@ class Controller:
             executor=self.executor,
             now=datetime.now(UTC),
             void=used.void,
+            scoped=lambda: challenger_on(self.house, views, self.course.kinds, self.site)[0],
         )
         step = deciding()
         if step.what not in {"open_evaluation", "renew_benchmark"}:
@@ -286,7 +287,7 @@ class Controller:
 
     def _open(self, views: PostgresViews) -> None:
         with self.reporter.phase("building the challenger from current memory", 2) as advance:
-            challenger, blob = challenger_now(self.house, views, self.course.kinds)
+            challenger, blob = challenger_on(self.house, views, self.course.kinds, self.site)
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -54,6 +54,7 @@ def decide(
     now: datetime | None = None,
     void: str | None = None,
     is_concerned: bool = True,
+    scoped: Callable[[], Artifact] | None = None,
 ) -> Next:
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
@@ -62,7 +63,8 @@ def decide(
     Only `last` (see `last_round`) tells whether there is something to improve. Pieces that are cold at `now` enter no
     challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
-    this site (not `is_concerned`), this site does not judge it. A course whose last round brought only missing runs
+    this site (not `is_concerned`), this site does not judge it. `scoped` builds the challenger that this site may judge
+    (None: the whole memory). A course whose last round brought only missing runs
     ends, because the next round would end alike.
     """
     if void is not None:
@@ -76,7 +78,7 @@ def decide(
     challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
     judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
-    if is_concerned and challenger.memory.digest not in judged:
+    if is_concerned and challenger.memory.digest not in judged and _is_new(scoped, judged):
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
         return Next("stop", f"every run of {last.sweep} without a piece on trial passed: nothing to improve")
@@ -86,6 +88,11 @@ def decide(
     if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
         return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
+
+
+def _is_new(scoped: Callable[[], Artifact] | None, judged: Collection[str]) -> bool:
+    """True if this site has not judged the challenger that it may judge."""
+    return scoped is None or scoped().memory.digest not in judged
 
 
 def _why_fruitless(

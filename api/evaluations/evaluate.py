@@ -22,10 +22,11 @@ from gate.eprocess import order, stopped_at
 from gate.errors import AlreadyOpened, ChampionMoved
 from gate.figures import count_noun
 from gate.judge import judge, screen
+from gate.jurisdiction import MissingVerdict, describe_missing
 from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
-from projections.engine.views import Views
+from projections.engine.views import PostgresViews, Views
 from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
@@ -40,6 +41,7 @@ from ..sweeps.executors import describe_executor, options_of, recorded_as
 from ..sweeps.jobs import pieces_of, play_jobs
 from ..sweeps.models import agent_model
 from .arms import Sides, jobs_of_arms, sides
+from .jurisdiction import refuse_elsewhere, scope_to_site, verdicts_waited_for
 
 BLOCK = 10
 """Sealed instances played between two checks of a test with early stopping."""
@@ -56,7 +58,7 @@ def challenge(
     """Open an evaluation of a challenger against the current champion and return its name.
 
     An open evaluation with the same arguments is resumed, because its alpha is spent. Raises BenchmarkExhausted,
-    UnknownTemplate, NotServed, without opening an evaluation.
+    UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
     """
     name, _ = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
@@ -65,6 +67,7 @@ def challenge(
     if under_way is not None:
         return under_way
     next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
+    refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
     suite = () if executor.name in PLANLESS else _suite(house, benchmark)
     while True:
         evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
@@ -101,6 +104,14 @@ def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> 
     return build_memory_artifact(views, weights, now=datetime.now(UTC), kinds=kinds, embeddings=house.embeddings)
 
 
+def challenger_on(house: House, views: Views, kinds: Collection[PieceKind], site: str) -> tuple[Artifact, Blob]:
+    """The challenger before a site's benchmark: the champion with what the current memory has learned for that site.
+
+    Raises BlobMissing, and as House.embeddings_of.
+    """
+    return scope_to_site(house, views, site, *challenger_now(house, views, kinds))
+
+
 def concerns(
     house: House, views: Views, kinds: Collection[PieceKind], site: str, templates: Iterable[Template]
 ) -> bool:
@@ -128,7 +139,9 @@ def play_and_settle(
     """
     _refuse_other(house, evaluation, executor)
     _play(house, client, evaluation, course, reporter, executor)
-    return f"{evaluation} was decided: {_settle(house, evaluation)}"
+    decision, waits = _settle(house, evaluation)
+    told = f"; the champion waits for a verdict of {describe_missing(waits)}" if waits else ""
+    return f"{evaluation} was decided: {decision}{told}"
 
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
@@ -176,16 +189,33 @@ def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedAr
     return not is_begun and stopped_at(*_compare(views, state)) is not None
 
 
-def _settle(house: House, evaluation: str) -> Decision:
-    """Judge and append the verdict; retry if the champion's stream grew concurrently."""
+def _settle(house: House, evaluation: str) -> tuple[Decision, tuple[MissingVerdict, ...]]:
+    """Judge and append the verdict; retry if the champion's stream grew concurrently.
+
+    Returns the decision, and the verdicts of other sites that the pointer waits for.
+    """
     while True:
         version = sum(1 for _ in house.store.read(stream=STREAM))
+        views = _before_verdict(house, evaluation)
+        verdict = _judge_at(views, evaluation)
+        waits: tuple[MissingVerdict, ...] = ()
+        if verdict.decision == "promote":
+            waits = verdicts_waited_for(house, views, require(views.get(VERDICTS, evaluation)))
         try:
-            return settle_evaluation(
-                house.store, evaluation, judge_again(house, evaluation), version, CONTROLLER
-            ).decision
+            settled = settle_evaluation(house.store, evaluation, verdict, version, CONTROLLER, points=not waits)
         except ChampionMoved:
             continue
+        return settled.decision, waits
+
+
+def _before_verdict(house: House, evaluation: str) -> PostgresViews:
+    """Views just before an evaluation's verdict was recorded, else at the head."""
+    reached = [
+        c.since
+        for c in house.views().history(VERDICTS, evaluation)
+        if c.state is not None and c.state.decision is not None
+    ]
+    return house.views(Position(reached[0] - 1) if reached else None)
 
 
 def judge_again(house: House, evaluation: str) -> Verdict:
@@ -193,12 +223,10 @@ def judge_again(house: House, evaluation: str) -> Verdict:
 
     The verdict is void if the judged champion is not the champion at that position.
     """
-    reached = [
-        c.since
-        for c in house.views().history(VERDICTS, evaluation)
-        if c.state is not None and c.state.decision is not None
-    ]
-    views = house.views(Position(reached[0] - 1) if reached else None)
+    return _judge_at(_before_verdict(house, evaluation), evaluation)
+
+
+def _judge_at(views: Views, evaluation: str) -> Verdict:
     state = require(views.get(VERDICTS, evaluation))
     verdict = of_the_arms(views, state)
     present, judged_one = present_champion(views), verdict.champion.artifact

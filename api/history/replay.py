@@ -72,7 +72,7 @@ def recording_of(
         plan=plan_from(blobs.get(started.plan).body),
         texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in pages},
         derived=_derive_plan(store, blobs, views_at, started, begun, embedded),
-        memory=_memory(views_at, started),
+        memory=_memory(views_at, started, blobs),
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
     )
@@ -147,12 +147,13 @@ def _of_evaluation(
     return None
 
 
-def _memory(views_at: ViewsAt, started: RunStarted) -> str | None:
-    """Digest of the run's memory folded again; None if it was made by other versions of the folds."""
+def _memory(views_at: ViewsAt, started: RunStarted, blobs: BlobStore) -> str | None:
+    """Digest of the run's memory folded again; None if other versions of the folds made it. Raises BlobMissing."""
     memory = started.artifact.memory
     if memory.upto == 0:
         return forget_everything(started.artifact.weights)[0].memory.digest
-    found = rebuild_memory(views_at(Position(memory.upto)), started.artifact.weights, memory)
+    base = None if memory.scope is None else blobs.get(memory.scope.base).body
+    found = rebuild_memory(views_at(Position(memory.upto)), started.artifact.weights, memory, base)
     return None if found is None else found.digest
 
 

@@ -14,8 +14,21 @@ from .rewrites import PromotionRule
 PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 
 
+class MemoryScope(FrozenModel):
+    """A memory as a difference from another one, whose content is the blob `base`.
+
+    `entered` are taken from the folds at the memory's position, in place of what the base has of them; `left` are gone.
+    """
+
+    base: BlobAddress
+    entered: tuple[Name, ...]
+    left: tuple[Name, ...]
+
+
 class Memory(FrozenModel):
     """An agent's memory: the pieces of the named folds at a log position, except those in `without`.
+
+    With a `scope`, it is instead another memory with these differences; without one the field is omitted when stored.
 
     `digest` is the SHA-256 of the canonical content, which is stored as a blob. `embeddings` is the digest of the model
     used, besides words, to match pieces of this memory and candidates tried with it (None: by words only; then the
@@ -27,6 +40,7 @@ class Memory(FrozenModel):
     without: tuple[Name, ...]
     digest: BlobAddress
     embeddings: Annotated[Digest | None, Field(exclude_if=lambda embeddings: embeddings is None)] = None
+    scope: Annotated[MemoryScope | None, Field(exclude_if=lambda scope: scope is None)] = None
 
 
 def artifact_name(weights: str, upto: int) -> str:
