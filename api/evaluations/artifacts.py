@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from agents.learning.memory import build_memory_artifact, content_reader, erased_in, forget_everything, pieces_from
+from agents.learning.memory import (
+    build_memory_artifact,
+    build_scoped_memory,
+    content_reader,
+    erased_in,
+    forget_everything,
+    pieces_from,
+)
+from agents.learning.memory_scope import entries_of
 from agents.plans import Piece
 from eventlog.blobs import Blob
 from eventlog.errors import BlobMissing
-from eventlog.events import Artifact
+from eventlog.events import Artifact, MemoryScope
 from eventlog.store import Position
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.checkpoints import WEIGHTS
@@ -28,7 +37,8 @@ _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
     """Resolve a name to an artifact and its memory blob, with the embeddings of the current settings.
 
-    Raises BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
+    A champion or challenger whose memory has a scope is found by the name that it was recorded with. Raises
+    BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
     """
     found = _NAME.fullmatch(name)
     if found is None:
@@ -36,6 +46,9 @@ def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
     weights, upto = _weights(house, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
+    for recorded in _recorded_artifacts(house.views()):
+        if recorded.memory.scope is not None and (recorded.weights, recorded.memory.upto) == (weights, upto):
+            return recorded, house.blobs.get(recorded.memory.digest)
     return build_memory_artifact(house.views(Position(upto)), weights, embeddings=house.embeddings)
 
 
@@ -53,11 +66,16 @@ def _weights(house: House, name: str) -> str:
 
 def _known_weights(views: Views) -> list[str]:
     """Digests of all weights that were saved, champion or judged, sorted."""
-    pointed = (
-        change.state.pointed_artifact() for change in views.history(CHAMPIONS, CHAMPION) if change.state is not None
-    )
-    judged = (artifact for state in views.find(VERDICTS).values() for artifact in state.artifacts())
-    return sorted({*views.find(WEIGHTS), *(artifact.weights for artifact in (*pointed, *judged))} - {BASE})
+    return sorted({*views.find(WEIGHTS), *(artifact.weights for artifact in _recorded_artifacts(views))} - {BASE})
+
+
+def _recorded_artifacts(views: Views) -> Iterator[Artifact]:
+    """Every artifact that was champion, or that an evaluation compared."""
+    for change in views.history(CHAMPIONS, CHAMPION):
+        if change.state is not None:
+            yield change.state.pointed_artifact()
+    for state in views.find(VERDICTS).values():
+        yield from state.artifacts()
 
 
 def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
@@ -67,6 +85,16 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
         return forget_everything(artifact.weights)
     quarantined = {key for key, state in candidacies(house.views()).items() if state.status == "quarantined"}
     views = house.views(Position(artifact.memory.upto))
+    scope = artifact.memory.scope
+    if scope is not None:
+        base = house.blobs.get(scope.base).body
+        without = MemoryScope(
+            base=scope.base,
+            entered=tuple(name for name in scope.entered if name not in quarantined),
+            left=tuple(sorted({*scope.left, *(quarantined & entries_of(base).keys())})),
+        )
+        model = house.embeddings_of(artifact.memory)
+        return build_scoped_memory(views, artifact.weights, artifact.memory, base, without, embeddings=model)
     return build_memory_artifact(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -90,21 +91,15 @@ class OpenEnvEpisode:
             raise LibraryMissing(environment=base, actual="websockets", expected="openenv") from problem
         self._base = base
         self._only = only
-        try:
-            self._wire = client.connect(
-                f"ws{base.removeprefix('http')}/ws",
-                open_timeout=TIMEOUT_S,
-                close_timeout=TIMEOUT_S,
-                max_size=_LARGEST,
-                proxy=None,
-            )
-        except (OSError, ValueError) as problem:
-            raise self._down("a session", problem) from problem
-        try:
+        address = f"ws{base.removeprefix('http')}/ws"
+        limits: Mapping[str, Any] = {"open_timeout": TIMEOUT_S, "close_timeout": TIMEOUT_S, "max_size": _LARGEST}
+        with ExitStack() as stack:
+            try:
+                self._wire = stack.enter_context(client.connect(address, proxy=None, **limits))
+            except Exception as problem:
+                raise self._down_or_else("a session", problem) from problem
             self._start = self._turn("reset", {"seed": seed % SEEDS_END}).observation
-        except BaseException:
-            self._wire.close()
-            raise
+            self._stack = stack.pop_all()
 
     @property
     def observation(self) -> str:
@@ -138,7 +133,7 @@ class OpenEnvEpisode:
 
     def close(self) -> None:
         """See Episode."""
-        self._wire.close()
+        self._stack.close()
 
     def _turn(self, operation: str, data: Mapping[str, Any]) -> Turn:
         found = self._exchange(operation, data)
@@ -160,9 +155,7 @@ class OpenEnvEpisode:
         except ValueError as problem:
             raise ContractBroken(url=self._base, operation=operation, actual="no JSON", expected="JSON") from problem
         except Exception as problem:
-            if type(problem).__module__.partition(".")[0] != "websockets" and not isinstance(problem, OSError):
-                raise
-            raise self._down(operation, problem) from problem
+            raise self._down_or_else(operation, problem) from problem
         found = answer.get("data") if isinstance(answer, dict) else None
         if not isinstance(found, dict):
             raise ContractBroken(url=self._base, operation=operation, actual="no data", expected="an object with data")
@@ -175,6 +168,9 @@ class OpenEnvEpisode:
             )
         return found
 
-    def _down(self, operation: str, problem: Exception) -> EnvironmentDown:
+    def _down_or_else(self, operation: str, problem: Exception) -> Exception:
+        """EnvironmentDown for a failure of the connection, else the problem itself."""
+        if type(problem).__module__.partition(".")[0] != "websockets" and not isinstance(problem, OSError):
+            return problem
         actual = f"{type(problem).__name__} {problem}".strip()
         return EnvironmentDown(url=self._base, operation=operation, actual=actual, timeout_s=TIMEOUT_S)

@@ -1,0 +1,220 @@
+"""An OpenEnv server as an environment: over a stand-in that speaks its protocol, and over the package where it is.
+
+`FLYWHEEL_TEST_OPENENV` names a Python that has `openenv-core`; its versions of other libraries are not ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx2
+import pytest
+from websockets.datastructures import Headers
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
+from websockets.sync.server import ServerConnection, serve
+
+from agents.envs.episodes.environment import EpisodeEnvironment
+from agents.envs.episodes.episode import UnfitArgument
+from agents.envs.episodes.errors import UnknownEnvironment
+from agents.envs.episodes.openenv import OpenEnvEpisode
+from agents.envs.episodes.opening import open_episodes
+from agents.envs.errors import ContractBroken, EnvironmentDown
+from agents.envs.probing.probes import report
+from agents.executors.episodes import on_episodes
+from agents.executors.executor import Assignment
+from agents.executors.policy import PolicyExecutor
+from agents.models.scripted import Scripted
+from api.environments.episodes import episodes_target
+
+REAL = os.environ.get("FLYWHEEL_TEST_OPENENV")
+GUESS = Path(__file__).parents[1] / "openenv_guess.py"
+TEXT = {"guess": {"title": "Guess", "type": "string"}, "metadata": {"type": "object"}}
+FIELDS = {"row": {"type": "integer"}, "column": {"type": "integer"}, "metadata": {"type": "object"}}
+
+
+def drawn_by(seed: int) -> int:
+    """The number of a seed."""
+    return random.Random(seed).randrange(1_000)  # noqa: S311 (repeatable)
+
+
+class Game:
+    """The game of tests/openenv_guess.py, in the messages that its server was seen to send."""
+
+    def __init__(self) -> None:
+        self.number, self.count = 0, 0
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        match message["type"]:
+            case "reset":
+                self.number, self.count = drawn_by(message["data"]["seed"]), 0
+                return self.seen(f"a number, {self.number % 10} at its end", None)
+            case "step" if "guess" not in message["data"]:
+                told = {"message": "1 validation error for GuessAction", "code": "VALIDATION_ERROR"}
+                return {"type": "error", "data": told}
+            case "step":
+                return self.judge(str(message["data"]["guess"]).strip())
+            case _:
+                return {"type": "state", "data": {"episode_id": "e", "step_count": self.count}}
+
+    def judge(self, guess: str) -> dict[str, Any]:
+        self.count += 1
+        if guess == str(self.number):
+            return self.seen("right", 1.0 - self.count / 10, done=True)
+        number = int(guess) if guess.isdecimal() else -1
+        return self.seen("more" if number < self.number else "less", 0.0, done=self.count == 3)
+
+    def seen(self, said: str, reward: float | None, *, done: bool = False) -> dict[str, Any]:
+        observation = {"said": said, "left": 3 - self.count}
+        return {"type": "observation", "data": {"observation": observation, "reward": reward, "done": done}}
+
+
+@contextmanager
+def stand_in(fields: dict[str, Any] = TEXT, *, spoils: str | None = None) -> Iterator[str]:
+    """The address of a server of the protocol. With `spoils` each of its answers on the session is this text."""
+
+    def page(_connection: ServerConnection, request: Request) -> Response | None:
+        pages: dict[str, Any] = {
+            "/schema": {"action": {"properties": fields}},
+            "/metadata": {"name": "guess", "description": "Guess a number."},
+        }
+        if request.path not in pages:
+            return None
+        body = json.dumps(pages[request.path]).encode()
+        return Response(HTTPStatus.OK, "OK", Headers({"Content-Length": str(len(body))}), body)
+
+    sessions: list[ServerConnection] = []
+
+    def play(connection: ServerConnection) -> None:
+        sessions.append(connection)
+        game = Game()
+        try:
+            for message in connection:
+                connection.send(spoils or json.dumps(game.answer(json.loads(message))))
+        except ConnectionClosed:
+            return
+
+    with serve(play, "127.0.0.1", 0, process_request=page) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            for session in sessions:
+                session.close()
+            thread.join()
+
+
+@contextmanager
+def real_server(python: str) -> Iterator[str]:
+    """The address of a server of the package itself."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    with subprocess.Popen([python, str(GUESS), str(port)]) as process:
+        try:
+            for _ in range(600):
+                try:
+                    httpx2.get(f"{url}/health", trust_env=False)
+                    break
+                except httpx2.HTTPError:
+                    time.sleep(0.1)
+            yield url
+        finally:
+            process.kill()
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "stand-in",
+        pytest.param("package", marks=pytest.mark.skipif(REAL is None, reason="FLYWHEEL_TEST_OPENENV names no Python")),
+    ],
+)
+def guess(request: pytest.FixtureRequest) -> Iterator[EpisodeEnvironment]:
+    """The game through its server; a win at the second guess still passes."""
+    server = stand_in() if request.param == "stand-in" else real_server(str(REAL))
+    with server as url, open_episodes("openenv.guess", url, 750_000) as environment:
+        yield environment
+
+
+def test_a_server_of_others_passes_the_probes_of_a_site(guess: EpisodeEnvironment) -> None:
+    found = report(episodes_target(guess, seeds=(0, 1, 10_000), rng_seed=0))
+    outcomes = {each.name: each.outcome for each in found.probes}
+    skipped = {"oracle_agent", "wrong_token", "pages_port", "killed_process"}
+    assert {name for name, outcome in outcomes.items() if outcome == "skipped"} == skipped
+    assert "failed" not in outcomes.values(), found.probes
+    assert found.url == guess.admin_url
+
+
+def test_a_policy_acts_in_a_session_and_is_graded_by_the_servers_reward(guess: EpisodeEnvironment) -> None:
+    number = str(drawn_by(7))
+    for answers, score, passed in ((["0", number], 800_000, True), (["0", "1", "2"], 0, False)):
+        instance, model = guess.reset(7), Scripted(answers)
+        executor = PolicyExecutor(model, opening=on_episodes(guess))
+        done = executor.execute(Assignment("guess", (), 9), instance)
+        graded = guess.oracle(instance, "openenv.guess")
+        assert (graded.score_micro, graded.passed, done.status) == (score, passed, "completed")
+        assert [taken.step.action for taken in done.taken] == ["guess"] * len(answers)
+        assert "more" in model.requests[1].messages[-1].text
+        episode = guess.episode_of(instance)
+        assert isinstance(episode, OpenEnvEpisode)
+        assert episode.state()["step_count"] == len(answers)
+        guess.close(instance)
+
+
+def test_an_action_of_several_fields_is_one_json_object() -> None:
+    with stand_in(FIELDS) as url, open_episodes("openenv.grid", url) as environment:
+        (action,) = environment.kind.actions
+        assert (action.name, action.argument) == ("step", "json")
+        assert '"row": {"type": "integer"}' in action.about
+        instance = environment.reset(0)
+        for argument in ("no json", "[1]", '{"row": 1}'):
+            with pytest.raises(UnfitArgument):
+                environment.act(instance, "step", argument)
+        assert environment.mutations(instance) == ()
+
+
+def test_what_a_server_does_wrong_is_an_outage_or_a_broken_contract_and_never_a_score() -> None:
+    with stand_in() as url:
+        environment = open_episodes("openenv.guess", url)
+        instance = environment.reset(0)
+    with pytest.raises(EnvironmentDown):
+        environment.act(instance, "guess", "1")
+    with pytest.raises(EnvironmentDown):
+        environment.reset(0)
+    with pytest.raises(EnvironmentDown, match="schema"):
+        open_episodes("openenv.guess", "http://127.0.0.1:1")
+    environment.disconnect()
+    for spoilt in (
+        "{",
+        "[]",
+        '{"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "full"}}',
+        '{"data": {}}',
+    ):
+        with (
+            stand_in(spoils=spoilt) as url,
+            open_episodes("openenv.guess", url) as broken,
+            pytest.raises(ContractBroken),
+        ):
+            broken.reset(0)
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(UnknownEnvironment, match="http"):
+        open_episodes("openenv.guess", "localhost:8000")
+    with pytest.raises(UnknownEnvironment, match="was given"):
+        open_episodes("gymnasium.FrozenLake-v1", "http://127.0.0.1:1")
