@@ -16,20 +16,20 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 GUESSES = 3
 
 
-class GuessAction(Action):
+class GuessAction(Action):  # type: ignore[misc]  # not read by the type checker
     """One guess."""
 
     guess: str
 
 
-class GuessObservation(Observation):
+class GuessObservation(Observation):  # type: ignore[misc]  # not read by the type checker
     """What the game says."""
 
     said: str
     left: int
 
 
-class GuessEnvironment(Environment):
+class GuessEnvironment(Environment):  # type: ignore[misc]  # not read by the type checker
     """The game: full reward at the first guess, less at each later one."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True

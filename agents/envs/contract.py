@@ -63,7 +63,7 @@ class Instance(Answer):
     seed: Seed
     repeat: Seed | None = None
     instance: Name
-    address: Annotated[PageAddress | None, Field(alias="url")] = None
+    address: PageAddress | None = Field(default=None, alias="url")
 
     @property
     def url(self) -> str:
@@ -76,7 +76,7 @@ class Instance(Answer):
 class SiteInstance(Instance):
     """An instance as a web site answers it: with an address."""
 
-    address: Annotated[PageAddress, Field(alias="url")]
+    address: PageAddress = Field(alias="url")
 
 
 class Graded(Answer):

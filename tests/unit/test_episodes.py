@@ -27,8 +27,8 @@ from api.environments.episodes import episodes_target
 from eventlog.chain import digest
 from eventlog.events import Step, StepTaken
 
-SUMS = "reasoning-gym.chain_sum?max_digits=1&max_terms=2"
-GRID = "gymnasium.minigrid:MiniGrid-DoorKey-5x5-v0"
+SUMS = "reasoning-gym.chain_sum.max_digits-1.max_terms-2"
+GRID = "gymnasium.minigrid.MiniGrid-DoorKey-5x5-v0"
 
 
 def play(
@@ -170,13 +170,14 @@ def test_rewards_add_up_and_the_threshold_decides() -> None:
     ("name", "said"),
     [
         ("reasoning-gym.no_such_set", "not registered"),
-        ("reasoning-gym.chain_sum?min_terms=0", "min_terms must be positive"),
-        ("reasoning-gym.chain_sum?colour=red", "colour"),
-        ("reasoning-gym.chain_sum?seed=4", "it sets seed"),
-        ("reasoning-gym.chain_sum?min_terms=2&max_terms=3", "in the order of their names"),
-        ("reasoning-gym.", "its source is unknown"),
+        ("reasoning-gym.chain_sum.min_terms-0", "min_terms must be positive"),
+        ("reasoning-gym.chain_sum.colour-red", "colour"),
+        ("reasoning-gym.chain_sum.seed-4", "it sets seed"),
+        ("reasoning-gym.chain_sum.min_terms-2.max_terms-3", "in the order of their names"),
+        ("reasoning-gym.", "its name cannot be read"),
+        ("reasoning-gym.a__b", "its name cannot be read"),
         ("gymnasium.NoSuchWorld-v0", "NoSuchWorld"),
-        ("gymnasium.no_such_module:World-v0", "no_such_module"),
+        ("gymnasium.no_such_module.World-v0", "no_such_module"),
         ("openenv.echo", "no address was given"),
     ],
 )
@@ -189,6 +190,9 @@ def test_a_name_that_makes_no_environment_is_refused_in_one_sentence(name: str, 
 def test_a_name_says_everything_about_its_instances() -> None:
     parts = parse_episode_name(SUMS)
     assert (parts.source, parts.id, parts.settings) == ("reasoning-gym", "chain_sum", {"max_digits": 1, "max_terms": 2})
+    world = parse_episode_name("gymnasium.ale_py.ALE--Pong-v5.frameskip-4.repeat_action_probability-5e-1")
+    assert (world.module, world.id) == ("ale_py", "ALE/Pong-v5")
+    assert world.settings == {"frameskip": 4, "repeat_action_probability": 0.5}
     assert is_episode_name(GRID)
     assert not is_episode_name("marketplace")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.learning.memory_scope import compose_content
+from agents.learning.memory_scope import Content, compose_content
 from gate.jurisdiction import (
     Contents,
     Difference,
@@ -177,11 +177,14 @@ def test_what_is_learned_reaches_the_champion_when_each_site_promotes(names: set
 
 
 def test_a_composed_memory_keeps_every_other_entry_to_the_byte() -> None:
-    base = {
+    base: Content = {
         "rewrites": [{"piece": "rw-a", "wins": 1}],
         "hints": [{"piece": "h-1", "rank": 1}, {"piece": "h-2", "rank": 2}],
     }
-    today = {"rewrites": [{"piece": "rw-a", "wins": 9}, {"piece": "rw-b", "wins": 1}], "recipes": [{"piece": "rc-1"}]}
+    today: Content = {
+        "rewrites": [{"piece": "rw-a", "wins": 9}, {"piece": "rw-b", "wins": 1}],
+        "recipes": [{"piece": "rc-1"}],
+    }
     assert compose_content(base, today, {"rw-b", "rc-1"}, {"h-2"}) == {
         "rewrites": [{"piece": "rw-a", "wins": 1}, {"piece": "rw-b", "wins": 1}],
         "hints": [{"piece": "h-1", "rank": 1}],

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from ..contract import MICRO
@@ -56,10 +57,9 @@ def gymnasium_kind(name: str, parts: EpisodeName, threshold_micro: int = MICRO) 
 def _rendering(gymnasium: Any, parts: EpisodeName) -> dict[str, Any]:
     """Arguments of `make`: the settings, and text rendering where the environment offers it."""
     settings: dict[str, Any] = dict(parts.settings)
-    module, _, its = parts.id.rpartition(":")
-    if module:
-        __import__(module)  # registers its environments, as `gymnasium.make` does for `module:id`
-    modes = _render_modes(gymnasium, its)
+    if parts.module is not None:
+        import_module(parts.module)  # registers its worlds, as `gymnasium.make` does for `module:id`
+    modes = _render_modes(gymnasium, parts.id)
     return settings if "render_mode" in settings or _ANSI not in modes else {**settings, "render_mode": _ANSI}
 
 
