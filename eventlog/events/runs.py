@@ -175,7 +175,7 @@ class StepTaken(Event):
     run: Name
     index: Count
     action: ActionName
-    argument: BlobAddress | None
+    argument: BlobAddress | None = None
     intent: str
     outcome: StepOutcome
     http_status: Count | None

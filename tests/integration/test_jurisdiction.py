@@ -28,6 +28,7 @@ from eventlog.events import (
     ChampionPointed,
     HintRecorded,
     Occasion,
+    PieceKind,
     PieceTried,
     PreferTarget,
     ReplaceUrl,
@@ -54,7 +55,7 @@ RULES = Rules(min_pairs=10)
 COURSE = Course(max_parallel=1, rules=RULES)
 RULE = SeedsRule(wins_to_promote=1)
 START = Step(type="navigate", intent="start on the first page", url="/")
-KINDS = frozenset({"rewrite", "hint"})
+KINDS: frozenset[PieceKind] = frozenset({"rewrite", "hint"})
 
 
 def put(house: House, stream: str, *events: AnyEvent) -> None:
