@@ -102,7 +102,7 @@ def run_(
             chosen, memory = scope_challenger(own, own.views(), frozen.environment, chosen, memory)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing)
-            play_and_settle(own, client, evaluation, course, reporter, doing)
+            reporter.say(play_and_settle(own, client, evaluation, course, reporter, doing))
         state = show_verdict(house.views(), evaluation).verdict
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])

@@ -240,7 +240,7 @@ def _judge_next(views: Views, last: SlowRound, course: SlowCourse, site: str) ->
 
 
 def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) -> str:
-    """The newest checkpoint that the gate held although it beat the present champion on average, else the champion's.
+    """The newest checkpoint that beat the present champion on average and was held or waits, else the champion's.
 
     Later rounds without a checkpoint or with a worse one do not change that. If the champion has another base: BASE.
     """
@@ -253,8 +253,8 @@ def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) 
 
 
 def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
-    """True if a challenger was held although it beat a champion of these weights on average."""
+    """True if a challenger beat a champion of these weights on average, and was held or waits for other sites."""
     verdict = None if state is None else state.verdict_reached()
     if verdict is None or verdict.champion.artifact.weights != champion_weights:
         return False
-    return verdict.decision == "hold" and (verdict.mean_delta or 0) > 0
+    return verdict.decision != "void" and (verdict.mean_delta or 0) > 0

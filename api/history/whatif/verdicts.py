@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from eventlog.events import Artifact, ChampionPointed, Verdict, VerdictReached
+from eventlog.events import AnyEvent, Artifact, ChampionPointed, Verdict, VerdictReached
 from eventlog.store import EventStore, Position
 from gate.promote import STREAM
 from projections.counterfactual import ViewsAt
@@ -27,23 +27,33 @@ class Judged:
 def judge_verdicts_again(store: EventStore, views_at: ViewsAt, upto: Position) -> Judged:
     """Judge every verdict up to a position again, as of just before it was reached.
 
-    Recomputed verdicts decide who becomes champion; recorded moves by hand are kept. An evaluation against an artifact
-    that would not have been champion is void.
+    Recomputed verdicts decide who becomes champion; recorded moves by hand are kept, and a promotion that waited for
+    other sites waits again. An evaluation against an artifact that would not have been champion is void.
     """
     verdicts: dict[str, Verdict] = {}
     champion: Artifact | None = None
-    for item in store.read(stream=STREAM, upto=upto):
+    recorded = tuple(store.read(stream=STREAM, upto=upto))
+    waited = _waiting(item.event for item in recorded)
+    for item in recorded:
         match item.event:
             case VerdictReached() as event:
                 verdict = _judge_again(views_at, event.evaluation, Position(item.position - 1), champion)
                 verdicts[event.evaluation] = verdict
-                if verdict.decision == "promote":
+                if verdict.decision == "promote" and event.evaluation not in waited:
                     champion = verdict.challenger.artifact
             case ChampionPointed() as event if event.by != "gate":
                 champion = event.artifact
             case _:
                 pass
     return Judged(verdicts, champion)
+
+
+def _waiting(events: Iterable[AnyEvent]) -> frozenset[str]:
+    """Evaluations that promoted and did not move the pointer, because it waited for verdicts of other sites."""
+    known = tuple(events)
+    pointed = {event.evaluation for event in known if isinstance(event, ChampionPointed)}
+    promoting = (each for each in known if isinstance(each, VerdictReached) and each.verdict.decision == "promote")
+    return frozenset(event.evaluation for event in promoting) - pointed
 
 
 def _judge_again(views_at: ViewsAt, evaluation: str, at: Position, champion: Artifact | None) -> Verdict:
