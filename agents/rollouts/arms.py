@@ -16,7 +16,7 @@ from eventlog.store import EventStore, Position
 
 from ..models.model import Model
 from ..plans import Plan
-from ..suites import build_micro_suite, plan_of
+from ..suites.micro_suite import build_micro_suite, plan_of
 from .decompose import decompose
 from .errors import UnknownTemplate
 from .facts import JSON_TYPE

@@ -23,7 +23,7 @@ from agents.rollouts.arms import plan_suite
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.rollouts.tasks import PLANS
-from agents.suites import build_micro_suite
+from agents.suites.micro_suite import build_micro_suite
 from api.course import Course
 from api.evaluations.arms import jobs_of_arms
 from api.evaluations.benchmarks import freeze_on, site_tasks
