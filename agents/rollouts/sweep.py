@@ -93,7 +93,10 @@ def siblings_of(
 
 
 def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[int]) -> None:
-    """Raise BadSweep unless the name is not reserved, and templates with steps, and seeds, are given, each once."""
+    """Raise BadSweep unless the name is not reserved, and templates with steps, and seeds, are given, each once.
+
+    A template whose plan text is its instruction has no plan, and is for executors that follow none.
+    """
     if sweep.startswith(OUTSIDE):
         raise BadSweep(sweep=sweep, actual="a name of runs from outside", expected=f"one without prefix {OUTSIDE!r}")
     ids = [template.template_id for template in templates]
@@ -103,7 +106,7 @@ def check_distinct(sweep: str, templates: Sequence[Template], seeds: Sequence[in
         if len(set(found)) < len(found):
             raise BadSweep(sweep=sweep, actual=f"{what} twice: {found}", expected="each only once")
     for template in templates:
-        if not template.plan_steps:
+        if not template.plan_steps and template.plan_text != template.instruction:
             actual = f"the template {template.template_id} with a plan in free text"
             raise BadSweep(sweep=sweep, actual=actual, expected="plan_steps: decompose it first")
 
@@ -137,6 +140,7 @@ def plan_sweep(
     learns: bool = True,
     executor: str | None = None,
     model: str | None = None,
+    suite: str | None = None,
 ) -> SweepPlanned:
     """Event that plans the sweep; with `trials`, some siblings try a piece that fits.
 
@@ -161,6 +165,7 @@ def plan_sweep(
         executor=executor,
         model=model,
         trials=trials,
+        suite=suite,
     )
 
 

@@ -20,8 +20,8 @@ class NotGradedHere(FlywheelError):
 
 
 class NoPlan(FlywheelError):
-    """The suite {suite} has no plan for {actual}: expected steps or text, because the executor follows a plan.
-    Add a plan to the suite, choose other tasks with --task, or play with an agent: --executor policy."""
+    """No plan is known for {actual}: expected steps or text in the suite, because the executor follows a plan.
+    Add a plan to the suite, choose other tasks, or play with an agent: --executor policy."""
 
     is_usage = True
 

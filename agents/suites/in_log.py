@@ -34,16 +34,25 @@ def register_suite(store: EventStore, views: Views, suite: Suite, actor: str) ->
 
     Raises SuiteChanged if somebody else brings in another version meanwhile.
     """
+    versioned, request = next_version(views, suite, actor)
+    if request is not None:
+        (result,) = store.append([request])
+        if not isinstance(result, Committed | Repeated):
+            raise SuiteChanged(suite=suite.name, actual=versioned.version)
+    return versioned
+
+
+def next_version(views: Views, suite: Suite, actor: str) -> tuple[VersionedSuite, Append | None]:
+    """The version that a suite has or would get, and the request that brings it in; None if it is the newest already."""
     state, content = views.get(SUITES, suite.name), suite_digest(suite)
-    if state is not None and state.newest.digest == content:
-        return VersionedSuite(suite, state.newest.version)
     version = state.newest.version if state is not None else 0
+    if state is not None and state.newest.digest == content:
+        return VersionedSuite(suite, version), None
     event = SuiteRegistered(suite=suite.name, environment=suite.environment, digest=content, content=suite)
-    stream = STREAM.format(suite.name)
-    (result,) = store.append([Append(stream, (event,), actor, expect=version, key=f"suite:{version + 1}:{content}")])
-    if not isinstance(result, Committed | Repeated):
-        raise SuiteChanged(suite=suite.name, actual=version + 1)
-    return VersionedSuite(suite, version + 1)
+    key = f"suite:{version + 1}:{content}"
+    return VersionedSuite(suite, version + 1), Append(
+        STREAM.format(suite.name), (event,), actor, expect=version, key=key
+    )
 
 
 def find_suite(store: EventStore, views: Views, named: str) -> VersionedSuite:

@@ -113,7 +113,10 @@ def _faults_of_plan(task: SuiteTask, place: Place) -> Iterator[Fault]:
         yield leading_out
     for number, step in enumerate(task.steps):
         if step.loop_to is not None and step.loop_to > number:
-            yield (*place, number, "loop_to"), f"it is {step.loop_to}; expected a step before this one, at most {number}"
+            yield (
+                (*place, number, "loop_to"),
+                f"it is {step.loop_to}; expected a step before this one, at most {number}",
+            )
         missing = _missing(step)
         if missing is not None:
             yield (*place, number), f"a step of the type {step.type} needs `{missing}`"

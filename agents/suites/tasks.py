@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from eventlog.events import Operation, Suite, SuiteTask, Template
 
 from ..envs.contract import TaskText
+from ..rewards import OpsByStepKind
 from .errors import NoPlan, NotGradedHere, OtherEnvironment
-
-NONE: Final[frozenset[str]] = frozenset()
-
-OperationTable = Mapping[str, frozenset[str]]
-"""The operations that each kind of step is expected to record."""
 
 _KINDS: Final[Mapping[str, str]] = {
     "navigate": "navigate",
@@ -28,12 +24,16 @@ _KINDS: Final[Mapping[str, str]] = {
 class Operations:
     """A site's operation table: the records expected of each kind, and the kinds of buttons by caption in lower case."""
 
-    table: OperationTable
+    table: OpsByStepKind
     kinds: Mapping[str, str]
 
     def kind_of(self, step_type: str, label: str | None) -> str | None:
         """Kind of a step: navigate, fill, or the action of its button; None if it is unknown."""
         return _KINDS.get(step_type) or self.kinds.get((label or "").strip().casefold())
+
+
+NO_OPERATIONS: Final = Operations({}, {})
+"""The table of a site about which nothing is known."""
 
 
 def operations_of(rows: Sequence[Operation]) -> Operations:
@@ -61,24 +61,20 @@ def tasks_on(suite: Suite, environment: str, graded: Sequence[TaskText]) -> tupl
     return tuple(sorted((task for task in suite.tasks if task.graded_as in known), key=lambda task: task.id))
 
 
-def templates_of(
-    suite: Suite, environment: str, graded: Sequence[TaskText], *, follows_plan: bool = False
-) -> tuple[Template, ...]:
+def templates_of(suite: Suite, environment: str, graded: Sequence[TaskText]) -> tuple[Template, ...]:
     """Templates of a suite's tasks on an environment, by id. What the suite leaves out, the environment says.
 
-    A task without a plan has its instruction as its plan text. Raises NoPlan for such a task if the executor
-    `follows_plan`, and what tasks_on raises.
+    A task without a plan has its instruction as its plan text. Raises what tasks_on raises.
     """
     told = {task.task_id: task for task in graded}
-    tasks = tasks_on(suite, environment, graded)
-    refuse_planless(suite.name, [task.id for task in tasks if task.plan is None] if follows_plan else ())
-    return tuple(_template(task, told[task.graded_as]) for task in tasks)
+    return tuple(_template(task, told[task.graded_as]) for task in tasks_on(suite, environment, graded))
 
 
-def refuse_planless(suite: str, tasks: Sequence[str]) -> None:
-    """Raise NoPlan if there is any of these tasks, which have no plan."""
-    if tasks:
-        raise NoPlan(suite=suite, actual=", ".join(tasks))
+def refuse_planless(templates: Iterable[Template]) -> None:
+    """Raise NoPlan for tasks without steps, which an executor that follows a plan cannot play."""
+    lacking = [template.template_id for template in templates if not template.plan_steps]
+    if lacking:
+        raise NoPlan(actual=", ".join(lacking))
 
 
 def _template(task: SuiteTask, told: TaskText) -> Template:

@@ -65,9 +65,7 @@ NAMES: dict[str, str] = {
         "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepEnded "
         "SweepPlanned Trials Usage"
     ),
-    "suites": (
-        "Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"
-    ),
+    "suites": ("Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"),
     "training": (
         "Aggregation Algorithm Amount AnyStageConfig CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "
         "GrpoConfig Lora Measured Metrics Number SftConfig StageConfig TrainingFailed TrainingProgressed "

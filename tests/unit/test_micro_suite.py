@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import PLANS, template
 from agents.suites.errors import MicroSuiteRefused
 from agents.suites.micro_suite import build_micro_suite, plan_of, suite_of
+from benchmarks.shipped import PLANS, template
 from eventlog.chain import canonical
 from eventlog.events import Step
 

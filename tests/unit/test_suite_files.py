@@ -14,11 +14,12 @@ from agents.suites.bundled import bundled_for, bundled_suites
 from agents.suites.errors import BadSuite, NoPlan, NoSuite, NotGradedHere, OtherEnvironment
 from agents.suites.in_log import VersionedSuite, find_suite, register_suite, suite_for
 from agents.suites.suite_file import check_suite, read_suite, suite_digest, suite_from, suite_text
-from agents.suites.tasks import operations_of, templates_of
+from agents.suites.tasks import operations_of, refuse_planless, templates_of
 from eventlog.events import EnvironmentRegistered, Step, Suite, SuiteSeeds
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from projections.engine.views import ReplayedViews
+from tests.unit.test_agent_samples import a_store
 
 GOOD = """
 name = "shop"
@@ -87,8 +88,10 @@ def test_what_a_suite_leaves_out_the_environment_says(file: Path) -> None:
 
 
 def test_a_task_without_a_plan_is_for_agents_only(file: Path) -> None:
-    with pytest.raises(NoPlan, match=r"no plan for shop\.look: .*--executor policy"):
-        templates_of(read_suite(file), "shop", GRADED, follows_plan=True)
+    found = templates_of(read_suite(file), "shop", GRADED)
+    with pytest.raises(NoPlan, match=r"for shop\.look, shop\.sell: .*--executor policy"):
+        refuse_planless(found)
+    refuse_planless(found[:1])
 
 
 def test_a_suite_is_for_its_environment_and_for_the_tasks_that_it_grades(file: Path) -> None:
@@ -126,7 +129,11 @@ def test_a_suite_can_be_written_and_read_back(file: Path, tmp_path: Path) -> Non
         ('type = "submit"', 'type = "fly"', r"line 16, tasks\.0\.plan\.1\.type: Input should be 'navigate'"),
         ('"/"', '"https://elsewhere.test/"', r"line 15, tasks\.0\.plan\.0\.url: it names another place"),
         (', label = "Buy"', "", r"tasks\.0\.plan\.1: a step of the type submit needs `label`"),
-        (', label = "Buy"', ', label = "Buy", loop_to = 3, loop_count = 1', r"loop_to: it is 3; expected a step before"),
+        (
+            ', label = "Buy"',
+            ', label = "Buy", loop_to = 3, loop_count = 1',
+            r"loop_to: it is 3; expected a step before",
+        ),
         ('"200-299"', '"90-299"', r"line 5, seeds: the training seeds 0-99 overlap the sealed seeds 90-299"),
         ('"0-99"', '"some"', r"line 6, seeds\.training: 'some' is not a range of seeds"),
         ('"0-99"', '"9-0"', r"seeds\.training: the range 9-0 ends before it begins"),
@@ -192,7 +199,7 @@ def views(store: MemoryStore) -> ReplayedViews:
 
 
 def test_a_version_is_brought_in_once_and_can_be_read_back(file: Path) -> None:
-    store, suite = MemoryStore(), read_suite(file)
+    store, suite = a_store(), read_suite(file)
     assert str(register_suite(store, views(store), suite, "test")) == "shop@1"
     assert str(register_suite(store, views(store), suite, "test")) == "shop@1"
     other = suite.model_copy(update={"seeds": SuiteSeeds()})
@@ -206,7 +213,7 @@ def test_a_version_is_brought_in_once_and_can_be_read_back(file: Path) -> None:
 
 
 def test_an_environment_takes_the_suite_of_its_registration(file: Path) -> None:
-    store, suite = MemoryStore(), read_suite(file)
+    store, suite = a_store(), read_suite(file)
     with pytest.raises(NoSuite, match="for the environment 'shop'"):
         suite_for(store, views(store), "shop")
     mine, older = suite, suite.model_copy(update={"name": "older"})
@@ -220,12 +227,14 @@ def test_an_environment_takes_the_suite_of_its_registration(file: Path) -> None:
 
 
 def test_a_bundled_suite_serves_where_the_log_has_none() -> None:
-    store = MemoryStore()
+    store = a_store()
     (name, first), *_ = bundled_suites().items()
     assert suite_for(store, views(store), first.environment) == VersionedSuite(first, 0)
     assert bundled_for("a stranger") is None
     brought = register_suite(store, views(store), first, "test")
     assert suite_for(store, views(store), first.environment) == brought
     assert str(brought) == f"{name}@1"
-    assert all(isinstance(step, Step) for suite in bundled_suites().values() for task in suite.tasks for step in task.steps)
+    assert all(
+        isinstance(step, Step) for suite in bundled_suites().values() for task in suite.tasks for step in task.steps
+    )
     assert json.loads(suite_text(first))["seeds"]["training"] == "0-8999"
