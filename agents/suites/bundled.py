@@ -1,4 +1,4 @@
-"""The suite files that are shipped beside the environments that they are for, read by the reader of every suite file."""
+"""The suite files that are shipped beside their environments, read by the reader of every suite file."""
 
 from __future__ import annotations
 

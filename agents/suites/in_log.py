@@ -43,7 +43,7 @@ def register_suite(store: EventStore, views: Views, suite: Suite, actor: str) ->
 
 
 def next_version(views: Views, suite: Suite, actor: str) -> tuple[VersionedSuite, Append | None]:
-    """The version that a suite has or would get, and the request that brings it in; None if it is the newest already."""
+    """The version that a suite has or would get, and the request that brings it in; None if it is the newest."""
     state, content = views.get(SUITES, suite.name), suite_digest(suite)
     version = state.newest.version if state is not None else 0
     if state is not None and state.newest.digest == content:

@@ -42,7 +42,7 @@ def read_suite(file: Path) -> Suite:
 
 
 def check_suite(file: Path) -> Suite | tuple[str, ...]:
-    """The suite in a file, or each fault with its line and field. Raises BadSuite, FileTooLarge if it is no such file."""
+    """The suite in a file, or each fault with its line and field. Raises BadSuite, FileTooLarge if it is none."""
     is_toml = file.suffix == ".toml"
     try:
         text = read_edited(file, MOST_BYTES)

@@ -22,7 +22,7 @@ _KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """A site's operation table: the records expected of each kind, and the kinds of buttons by caption in lower case."""
+    """A site's operation table: the records expected of each kind, and the kinds of buttons by lower-case caption."""
 
     table: OpsByStepKind
     kinds: Mapping[str, str]

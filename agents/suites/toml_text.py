@@ -14,7 +14,7 @@ _NO_PLAN = '# plan = [{ type = "navigate", intent = "open the first page", url =
 
 
 def suite_toml(suite: Suite) -> str:
-    """The text of a suite file; `read_suite` reads it back. A task without a plan has a line that shows the form of one."""
+    """The text of a suite file; `read_suite` reads it back. A task without a plan shows the form of one."""
     seeds = suite.seeds
     head = [
         f"name = {_quoted(suite.name)}",

@@ -10,13 +10,12 @@ import typer
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import TaskText
-from agents.envs.miniwob.served import is_installed
-from agents.envs.miniwob.tasks import TASKS
 from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
 from agents.envs.sites.first import FIRST
+from agents.executors.kits import find_kits
 from projections.environments import EnvironmentState
 
 from ..environments.connect import TOKEN, Where
@@ -37,6 +36,7 @@ def add(
     name: Annotated[
         str, typer.Argument(help="The name by which the site answers, and by which it is known from now on.")
     ],
+    *,
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
@@ -49,7 +49,7 @@ def add(
     ] = TOKEN,
     as_json: AsJson = False,
 ) -> None:
-    """Register a site, so that its name is enough from now on. It is asked first; nothing is recorded if it does not fit.
+    """Register a site, so that its name is enough from now on. Nothing is recorded unless it answers and fits.
 
     The admin token stays in its variable, and so do values of headers: write their variable into the dialect.
     """
@@ -92,9 +92,9 @@ def list_(
 
 
 def _bundled_tasks() -> dict[str, tuple[TaskText, ...]]:
-    """The tasks of each bundled site, and of MiniWoB++ where its pages are installed, by site."""
+    """The tasks of each bundled environment, by its name."""
     found = {name: kind.tasks for name, kind in known_sites().items()}
-    return found | {task.task_id: (task.task_text(),) for task in TASKS.values()} if is_installed() else found
+    return found | {name: tasks for kit in find_kits() for name, tasks in kit.tasks().items()}
 
 
 def _rows_of_bundled(

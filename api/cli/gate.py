@@ -95,7 +95,9 @@ def run_(
         with (
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
-            executor_of(executor, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as doing,
+            executor_of(
+                executor, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)
+            ) as doing,
         ):
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment

@@ -48,13 +48,6 @@ class Loop(StrEnum):
 def run(
     loop: Annotated[Loop, typer.Option(help="fast improves the agent's memory, slow its weights.")] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The environment to learn on: a bundled or a registered one.")] = FIRST,
-    url: Url = None,
-    admin_url: AdminUrl = None,
-    sandbox: SandboxId = None,
-    port: Port = PORT,
-    admin_port: AdminPort = None,
-    dialect: DialectFile = None,
-    suite: SuiteOf = None,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -65,6 +58,13 @@ def run(
     max_parallel: MaxParallel = 4,
     timeout: Timeout = None,
     *,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
     budget_runs: options.BudgetRuns = None,
     budget_dollars: options.BudgetDollars = None,
     budget_minutes: options.BudgetMinutes = None,
@@ -146,7 +146,7 @@ def _go(house: House, placed: Placed, course: Course, way: Way, suite: str | Non
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
     client = placed.environment
-    with executor_of(way, house.settings, tabs=placed.tabs) as doing, reporter.show_live():
+    with executor_of(way, house.settings, inside=placed.inside) as doing, reporter.show_live():
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=True)
         controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)
         why = controller.run()

@@ -115,7 +115,7 @@ def go_slowly(
             Way.POLICY,
             house.settings.model_copy(update={"policy_wording": wording}),
             model=f"transformers:{found.path.resolve()}",
-            tabs=placed.tabs,
+            inside=placed.inside,
             folder_of=folders_of(house),
         )
 
@@ -127,7 +127,7 @@ def go_slowly(
         within = replace(course, sizes=course_within(course.sizes, pinned.suite))
         return Warming(own, client, site, within, warming, reporter, serve_base, pinned).run()
 
-    may_warm_up = warm_up if placed.tabs is None else None
+    may_warm_up = warm_up if placed.inside is None else None
     named = None if suite is None else pin_suite(house, client, site, suite)
     return SlowController(
         house, client, site, course, reporter, serve_base, base, may_warm_up, admit, suite=named

@@ -32,7 +32,7 @@ def new(
         str, typer.Option("--token-variable", help="The environment variable that holds the site's admin token.")
     ] = TOKEN,
 ) -> None:
-    """Write a first suite file from the tasks that a running site names. Add a plan to each task that plans shall play."""
+    """Write a first suite file from the tasks that a running site names, for you to add plans to."""
     if file.exists():
         raise typer.BadParameter(f"{file} is there already; name a new file")
     site, tasks = tasks_elsewhere(Where(url, admin_url, token=token), dialect)
@@ -59,7 +59,7 @@ def check(file: SuiteFile, as_json: AsJson = False) -> None:
 
 @app.command()
 def add(file: SuiteFile, as_json: AsJson = False) -> None:
-    """Bring a suite file into the log as a new version. A file whose content is the newest version's changes nothing."""
+    """Bring a suite file into the log as a new version, unless its content is the newest version's."""
     suite = read_suite(file)
     with open_project() as house:
         versioned = register_suite(house.store, house.views(), suite, "operator")

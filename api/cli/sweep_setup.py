@@ -80,7 +80,7 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(way, house.settings, model=model, tabs=placed.tabs, folder_of=folders_of(house)) as executor,
+        executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())

@@ -131,7 +131,7 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(executor_of(executor, house.settings, tabs=placed.tabs, folder_of=own))
+            doing = stack.enter_context(executor_of(executor, house.settings, inside=placed.inside, folder_of=own))
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             operations = operations_on(house, site)
             checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)

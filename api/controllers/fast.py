@@ -200,7 +200,7 @@ class Controller:
                 self.reporter.say(f"{sweep.sweep} skipped: its {len(left)} pending runs need {who}")
 
     def _begin(self) -> Controller:
-        """The controller with its suite. Appends what the gate needs if missing: prices, champion, admission, benchmark.
+        """The controller with its suite. Appends what is missing for the gate: prices, champion, admission, benchmark.
 
         A benchmark is frozen last, when every task of it is known to be playable.
         """

@@ -11,21 +11,20 @@ from agents.envs.connect import connect
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
-from agents.envs.miniwob.tabs import Tabs
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
+from agents.executors.kits import Inside, kit_of
 from projections.suites import REGISTRATIONS, RegistrationState
 
 from ..errors import NoSite
 from ..house import House
 from ..settings import Settings, read_secret
 from .leases import DatabaseLeases, this_process
-from .miniwob import is_miniwob, open_task
 
-TOKEN: Final = "FLYWHEEL_ENV_ADMIN_TOKEN"
+TOKEN: Final = "FLYWHEEL_ENV_ADMIN_TOKEN"  # noqa: S105 the name of a variable
 """The variable of a site's admin token, unless its registration names another."""
 
-_SECRET: Final = "$FLYWHEEL_ENV_"
+_SECRET: Final = "$FLYWHEEL_ENV_"  # noqa: S105 how such a name begins
 """How the value of a header begins that is kept in a variable."""
 
 
@@ -51,16 +50,16 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need."""
+    """A running site and its environment. `inside` is what an environment in this process can do besides."""
 
     site: Site
     environment: Environment
-    tabs: Tabs | None = None
+    inside: Inside | None = None
 
     @property
     def is_ours(self) -> bool:
         """True if the site was started for this command."""
-        return self.site.pid is not None or self.tabs is not None
+        return self.site.pid is not None or self.inside is not None
 
 
 @contextmanager
@@ -68,13 +67,14 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
     """Start or connect to a site. A single-instance site is leased through the project's database.
 
     Without a location, a registered site is where its registration says, and speaks the dialect that it names.
-    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises.
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for an environment of a kit what opening it raises.
     """
     if where == ANEW and (registered := house.views().get(REGISTRATIONS, name)) is not None:
         where, dialect = where_registered(registered), dialect or dialect_registered(registered)
-    if where == ANEW and is_miniwob(name):
-        with open_task(name, house.settings.browser) as (miniwob, tabs):
-            yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
+    kit = kit_of(name) if where == ANEW else None
+    if kit is not None:
+        with kit.open_inside(name, house.settings.browser) as inside:
+            yield Placed(Site(name, inside.address, inside.address, ""), inside.environment, inside)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
     with running as site, connect(site, with_secrets(dialect)) as environment:
@@ -119,7 +119,7 @@ def dialect_registered(state: RegistrationState) -> Dialect | None:
 
 
 def with_secrets(dialect: Dialect | None) -> Dialect | None:
-    """A dialect whose headers have the values of the variables that they name. Raises NoSite for one that is not set."""
+    """A dialect whose headers have the values of the variables that they name. Raises NoSite where one is not set."""
     if dialect is None or not dialect.headers:
         return dialect
     return dialect.model_copy(update={"headers": {name: _value(each) for name, each in dialect.headers.items()}})

@@ -130,8 +130,8 @@ def operations_on(house: House, site: str) -> Operations:
 def course_within(course: Course, suite: Suite) -> Course:
     """The course with the seeds of a suite, where the suite names other ranges than the usual ones.
 
-    The gate's sealed seeds are the first of the sealed range. Its visible ones are the last of the training range, which
-    no sweep plays.
+    The gate's sealed seeds are the first of the sealed range. Its visible ones are the last of the training range,
+    which no sweep plays.
     """
     if suite.seeds == SuiteSeeds():
         return course

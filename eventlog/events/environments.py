@@ -79,11 +79,11 @@ class EnvironmentRegistered(Event):
 
     type: Literal["EnvironmentRegistered"] = "EnvironmentRegistered"
     environment: Name
+    token: TokenVariable
     url: PageUrl | None = None
     admin_url: PageUrl | None = None
     sandbox: Name | None = None
     port: Count | None = None
     admin_port: Count | None = None
-    token: TokenVariable = "FLYWHEEL_ENV_ADMIN_TOKEN"
     dialect: Annotated[str, Field(max_length=300_000)] | None = None
     suite: SuiteName | None = None

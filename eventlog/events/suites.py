@@ -114,7 +114,7 @@ class Suite(FrozenModel):
 
 
 class SuiteRegistered(Event):
-    """A version of a suite, in the stream `suite/NAME`; its version there is the suite's. `digest` is of the content."""
+    """A version of a suite, in the stream `suite/NAME`; its version there is the suite's. `digest` is of `content`."""
 
     type: Literal["SuiteRegistered"] = "SuiteRegistered"
     suite: SuiteName

@@ -297,10 +297,10 @@ def test_a_page_is_never_left_and_its_first_result_stays(tmp_path: Path) -> None
 
 def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
     """A sweep's jobs for one task."""
-    template = template(f"miniwob.{task}", TASKS[task].asks)
-    event = plan_sweep(SeedSweep("s1", [template], [seed], siblings), template.template_id, EMPTY, rng_seed=7)
+    planned = template(f"miniwob.{task}", TASKS[task].asks)
+    event = plan_sweep(SeedSweep("s1", [planned], [seed], siblings), planned.template_id, EMPTY, rng_seed=7)
     return [
-        Job(spec, template, template.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
+        Job(spec, template, planned.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
         for spec in event.specs
     ]
 

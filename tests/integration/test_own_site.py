@@ -45,9 +45,7 @@ def commands() -> list[str]:
     return [line for block in blocks("sh") for line in block.splitlines() if line.startswith("flywheel ")]
 
 
-@pytest.mark.costly(
-    "the promise of a page: a strange site from its address to a verdict, with every run of a real gate"
-)
+@pytest.mark.costly("a page's promise: a strange site from its address to a verdict, with every run of a real gate")
 def test_the_tutorial_leads_from_an_address_to_a_verdict_and_back(
     flywheel: Flywheel, shop: OwnSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.miniwob.view import View, VisibleElement
-from agents.executors.miniwob.plan import resolve_step, target
+from agents.executors.miniwob.slot_surface import resolve_step, target
 from agents.executors.slots import Unfilled, either, fill, fill_slots, slots_of
 from benchmarks.shipped import PAGE_PLANS as PLANS
 from benchmarks.shipped import template

@@ -220,7 +220,9 @@ def test_an_environment_takes_the_suite_of_its_registration(file: Path) -> None:
     for each in (older, mine):
         register_suite(store, views(store), each, "test")
     assert str(suite_for(store, views(store), "shop")) == "shop@1"
-    registered = EnvironmentRegistered(environment="shop", url="http://127.0.0.1:1/", suite="older")
+    registered = EnvironmentRegistered(
+        environment="shop", token="FLYWHEEL_ENV_SHOP", url="http://127.0.0.1:1/", suite="older"
+    )
     store.append([Append("environment/shop", (registered,), "test")])
     assert str(suite_for(store, views(store), "shop")) == "older@1"
     assert str(suite_for(store, views(store), "shop", "shop@1")) == "shop@1"

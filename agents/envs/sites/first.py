@@ -1,4 +1,4 @@
-"""The site that commands take where none is named. It stands apart from the sites, because importing those takes long."""
+"""The site that commands take where none is named. It stands alone, because importing the sites takes long."""
 
 from __future__ import annotations
 
