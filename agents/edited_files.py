@@ -23,6 +23,7 @@ MOST_STEPS: Final = 10_000
 
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
+_TOML_TOKEN: Final = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*|[\[\]{},]")
 _LISTS_OF_STEPS: Final = frozenset({"steps", "plan_steps"})
 _ADDRESSES: Final = frozenset({"url", "page"})
 
@@ -116,14 +117,32 @@ def _after_space(text: str, at: int) -> int:
 
 
 def _line_in_toml(text: str, place: Sequence[str | int]) -> int:
-    """The line of a field, found by its names in their order; of a table in a list, by the number of its headers."""
-    at, header = 0, ""
+    """The line of a field, found by its names in their order; of a table in a list, by the number of its headers.
+
+    A field that its table lacks is not looked for in the next table of the list.
+    """
+    at, end, header = 0, len(text), ""
     for part in place:
         if isinstance(part, int):
-            places = [found.start() for found in re.finditer(rf"^\s*\[\[\s*{header}\s*\]\]", text[at:], re.MULTILINE)]
-            at += places[part] if part < len(places) else 0
+            pattern = re.compile(rf"^[ \t]*\[\[\s*{header}\s*\]\]", re.MULTILINE)
+            places = [found.start() for found in pattern.finditer(text, at, end)] or _elements_in_toml(text, at, end)
+            at, end = (places[part], [*places, end][part + 1]) if part < len(places) else (at, end)
             continue
-        header = re.escape(part)
-        found = re.compile(rf"(?<![\w-])[\"']?{header}[\"']?\s*[=\].]").search(text, at)
-        at = at if found is None else found.start()
+        name = re.escape(part)
+        header = rf"{header}\s*\.\s*{name}" if header else name
+        found = re.compile(rf"(?<![\w-])[\"']?{name}[\"']?\s*[=\].]").search(text, at, end)
+        at = at if found is None else text.rfind("\n", 0, found.start()) + 1
     return text.count("\n", 0, at) + 1
+
+
+def _elements_in_toml(text: str, at: int, end: int) -> list[int]:
+    """The offsets of the tables in an inline list that is the value of the line at an offset."""
+    found: list[int] = []
+    depth = 0
+    for token in _TOML_TOKEN.finditer(text, text.find("=", at) + 1, end):
+        if token[0] == "{" and depth == 1:
+            found.append(token.start())
+        depth += (token[0] in "[{") - (token[0] in "]}")
+        if depth == 0:
+            break
+    return found

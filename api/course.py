@@ -26,7 +26,8 @@ BASE = "base"
 class Course:
     """Size of a round, rules and budget of a course. Seeds are taken in order, so every round uses new ones.
 
-    Training seeds end before the benchmark's seeds begin; sealed instances come from other families. `verify_steps`
+    Training seeds go from `first_seed` to below `training_seeds`, and no seed of the benchmark is among them; sealed
+    instances come from other families. `verify_steps`
     checks each step right after it, at one request per step. A run longer than `timeout_s` counts as missing (None: no
     limit). The `max_` fields are the budget (None: no limit). `clusters` selects the tasks (empty: all). A run that
     fails for another reason than the agent is tried `tries` times in all, and so is a run of an evaluation that takes
@@ -38,6 +39,7 @@ class Course:
 
     seeds_per_round: int = 12
     siblings: int = 2
+    first_seed: int = 0
     training_seeds: int = 9_000
     max_rounds: int = 8
     max_runs: int | None = None

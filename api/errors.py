@@ -185,6 +185,12 @@ class NoSite(FlywheelError):
     is_usage = True
 
 
+class NotRegistered(FlywheelError):
+    """The environment {name} was not registered: {actual}; expected {expected}. Nothing was recorded."""
+
+    is_usage = True
+
+
 class PlayedInVain(FlywheelError):
     """The worker stopped because its next runs on {site} would fail as well: {actual}. Fix the site or the model and start the
     worker again; the runs it had not started are still in the queue."""

@@ -173,6 +173,12 @@ def read_settings() -> Settings:
         raise BadSetting(name=name, actual=first["input"], expected=first["msg"]) from error
 
 
+def read_secret(variable: str) -> SecretStr | None:
+    """The value of an environment variable that a registration names; None if it is unset or empty."""
+    value = os.environ.get(variable)
+    return SecretStr(value) if value else None
+
+
 def keep_ray_quiet() -> None:
     """Turn off Ray's usage reports. Must run before Ray is imported, which reads the environment variable."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")

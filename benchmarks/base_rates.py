@@ -22,7 +22,7 @@ from agents.envs.provider import known_sites
 from agents.executors.executor import Execution
 from agents.executors.plan import execute
 from agents.plans import Plan
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 from gate.intervals import wilson
 
 TOKEN = "base-rates-need-no-secret"  # noqa: S105 (nothing is served)

@@ -24,6 +24,7 @@ from .rewrites import REWRITES
 from .runs import RUNS
 from .slices import SLICES
 from .substrates import SUBSTRATES
+from .suites import REGISTRATIONS, SUITES
 from .sweeps import SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
@@ -49,11 +50,13 @@ ALL: tuple[AnyFold, ...] = (
     HINTS,
     JUDGES,
     RECIPES,
+    REGISTRATIONS,
     REWARDS,
     REWRITES,
     RUNS,
     SLICES,
     SUBSTRATES,
+    SUITES,
     SWEEPS,
     TAINT,
     TRAININGS,

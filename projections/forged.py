@@ -17,6 +17,8 @@ OUTSIDER: Final = "api:"
 NEVER_FROM_A_TOKEN: Final = (
     "EnvironmentProbed",
     "EnvironmentAdmitted",
+    "EnvironmentRegistered",
+    "SuiteRegistered",
     "SweepPlanned",
     "SweepEnded",
     "ModelCalled",

@@ -1,4 +1,4 @@
-"""Serve one site on two ports of one process: `python -m agents.envs.serve marketplace --port 0 --admin-port 0`.
+"""Serve one site on two ports of one process: `python -m agents.envs.serve SITE --port 0 --admin-port 0`.
 
 The admin token is the first line of standard input, so that no process list shows it. Once the ports are open, one
 line of JSON on standard output names them; the process ends when standard input closes, unless `--stay` is given.

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from ..envs.clients.controls import controls
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.environment import Environment
-from ..learning.inspection import Inspection
+from ..learning.inspection import Inspection, Inspector
 from ..plans import Plan
 from .surface import HttpSurface
 from .walk import walk_plan
+
+
+@runtime_checkable
+class Inspecting(Protocol):
+    """An executor whose runs are not inspected over plain HTTP."""
+
+    def inspectors(self) -> Callable[[Environment, Instance, int], Inspector]:
+        """Factory of inspectors for its runs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

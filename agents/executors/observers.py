@@ -17,7 +17,7 @@ from ..learning.step_checks import (
     verify_observation,
 )
 from ..models.model import Image
-from ..rewards import OPS_BY_SITE, step_kind
+from ..suites.tasks import Operations
 from .executor import ExecutedStep, Verified, Watch, no_verification
 
 KindOf = Callable[[Step], str | None]
@@ -62,19 +62,20 @@ def expected_of(step: Step) -> str:
 
 
 def watch_factory(
-    site: str, *, look: Look | None = None, by_model: StepVerifier | None = None
+    operations: Operations, *, look: Look | None = None, by_model: StepVerifier | None = None
 ) -> Callable[[Instance], Watch]:
     """Makes the watch of each instance. It verifies by the site's own record if that can be read, else by a model.
 
+    `operations` are those that the steps of the site's plans are expected to record.
+
     Without a record and a model, steps are not verified.
     """
-    table = OPS_BY_SITE.get(site, {})
 
     def kind(step: Step) -> str | None:
-        return step_kind(site, step.type, step.label)
+        return operations.kind_of(step.type, step.label)
 
     def watch(instance: Instance) -> Watch:
-        by_oracle = None if look is None else OracleVerifier(lambda since: look(instance, since), table)
+        by_oracle = None if look is None else OracleVerifier(lambda since: look(instance, since), operations.table)
         verifier = by_oracle if by_model is None else verifier_for(by_model, by_oracle)
         return no_verification if verifier is None else watch_of(verifier, kind)
 

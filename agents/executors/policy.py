@@ -23,7 +23,7 @@ from ..models.errors import NotOffered, RequestRejected
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
-from .episodes import EpisodeSurface
+from .episodes.surface import EpisodeSurface
 from .executor import Assignment, Called, ExecutedStep, Execution, Verified, Watch, no_verification
 from .open_actions import open_schema, open_step_of, open_system_prompt
 from .surface import Acted, HttpSurface, Surface

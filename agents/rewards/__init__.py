@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .marketplace import MarketplaceListingReward
+from .listing import ListingReward
 from .shaping import (
     SHAPING_VERSION,
     Conduct,
@@ -17,5 +17,5 @@ from .shaping import (
 from .signals import Action, EpisodeState, Extras, Grading, GymResult, Info, RewardSignal, RunResult
 from .steps import DEFAULT_VALUE, MutationKey, mutation_key, oracle_step_reward, unpaid_keys
 from .synthetic import SyntheticEnvReward, returns
-from .tables import DEFAULT_OPS, OPS_BY_SITE, expected_ops, step_kind
+from .tables import DEFAULT_OPS, OpsByStepKind, expected_ops
 from .value import DEFAULT_LAMBDA, DEFAULT_PRICES, REWARD_VERSION, compute_reward, cost_of, penalty_of

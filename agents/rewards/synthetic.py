@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from .marketplace import MarketplaceListingReward
+from .listing import ListingReward
 from .signals import Action, EpisodeState, Grading, GymResult, RewardSignal, RunResult
 from .steps import DEFAULT_VALUE, unpaid_keys
 from .tables import DEFAULT_OPS, OpsByStepKind, expected_ops
@@ -15,7 +15,7 @@ FULL: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticEnvReward(MarketplaceListingReward):
+class SyntheticEnvReward(ListingReward):
     """Drop-in replacement for its parent; it needs only what the caller's loop puts into `info` and `extras`.
 
     Step: `oracle_step` for mutations that the step was expected to cause. The same change (operation, target type,
@@ -67,7 +67,7 @@ def _score_of(terminal: Grading) -> int | None:
 
 
 def returns(
-    reward: MarketplaceListingReward,
+    reward: ListingReward,
     steps: Iterable[tuple[Action, GymResult]],
     run_result: RunResult,
     terminal: Grading | None,

@@ -56,10 +56,11 @@ def compute_reward(
     passed: bool,
     conduct: Conduct | None,
     lambda_per_dollar: int = DEFAULT_LAMBDA,
+    steps: int | None = None,
 ) -> RewardGraded:
     """Reward event of an oracle's score (micro): the score minus its cost, and the return shaped by the run's conduct.
 
-    Without a conduct there is no shaped return.
+    Without a conduct there is no shaped return. `steps` is the step term, which is recorded and not added.
     """
     cost = cost_of(usage, book)
     penalty = penalty_of(cost, lambda_per_dollar)
@@ -71,7 +72,7 @@ def compute_reward(
         score=score,
         passed=passed,
         reasons=reasons,
-        terms=RewardTerms(score=score, lambda_per_dollar=lambda_per_dollar, penalty=penalty),
+        terms=RewardTerms(score=score, lambda_per_dollar=lambda_per_dollar, penalty=penalty, steps=steps),
         prices=book.version,
         cost=cost,
         value=None if penalty is None else score - penalty,

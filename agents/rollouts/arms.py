@@ -11,42 +11,51 @@ from collections.abc import Mapping, Sequence
 from eventlog.blobs import Blob, BlobStore
 from eventlog.chain import canonical
 from eventlog.disowned import read_in_force
-from eventlog.events import BenchmarkTemplate, SweepPlanned, TaskPlan, Template
+from eventlog.events import BenchmarkTemplate, Suite, SweepPlanned, TaskPlan, Template
 from eventlog.store import EventStore, Position
 
 from ..models.model import Model
 from ..plans import Plan
-from ..suites import build_micro_suite, plan_of
+from ..suites.micro_suite import build_micro_suite, plan_of
 from .decompose import decompose
 from .errors import UnknownTemplate
 from .facts import JSON_TYPE
-from .tasks import PLANS
 
 
 def plan_suite(
-    templates: Sequence[BenchmarkTemplate], environment: str, store: EventStore, blobs: BlobStore, model: Model | None
+    templates: Sequence[BenchmarkTemplate],
+    environment: str,
+    store: EventStore,
+    blobs: BlobStore,
+    model: Model | None,
+    suite: Suite | None = None,
 ) -> tuple[TaskPlan, ...]:
-    """Plan for each template: the shipped one, else one that the model makes of its instruction; stored as blobs.
+    """Plan for each template: that of the suite, else one that the model makes in steps; stored as blobs.
 
-    Raises UnknownTemplate if there is neither, and the errors of `decompose`.
+    The model breaks down the suite's text, or the instruction where the suite has no plan. Raises UnknownTemplate if
+    there is neither steps nor a model, and the errors of `decompose`.
     """
-    suites = [
-        Blob(JSON_TYPE, canonical(build_micro_suite(_plan(template, store, blobs, model), environment)))
-        for template in templates
-    ]
+    plans = [_plan(template, store, blobs, model, suite) for template in templates]
+    suites = [Blob(JSON_TYPE, canonical(build_micro_suite(plan, environment))) for plan in plans]
     blobs.put(suites)
     named = zip(templates, suites, strict=True)
     return tuple(TaskPlan(template=template.template_id, plan=suite.digest) for template, suite in named)
 
 
-def _plan(template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, model: Model | None) -> Plan:
-    shipped = PLANS.get(template.oracle_task_id)
-    if shipped is not None:
-        return shipped
+def _plan(
+    template: BenchmarkTemplate, store: EventStore, blobs: BlobStore, model: Model | None, suite: Suite | None
+) -> Plan:
+    tasks = () if suite is None else suite.tasks
+    task = next((each for each in tasks if each.graded_as == template.oracle_task_id), None)
+    if task is not None and task.steps:
+        return task.steps
     if model is None:
-        expected = f"{', '.join(sorted(PLANS))}, or a model in FLYWHEEL_MODEL that plans from its instruction"
+        known = ", ".join(sorted(each.graded_as for each in tasks if each.steps)) or "none"
+        expected = f"{known}, or a model in FLYWHEEL_MODEL that plans from its instruction"
         raise UnknownTemplate(actual=template.oracle_task_id, expected=expected)
-    return decompose(without_plan(template), model, store, blobs).plan_steps
+    bare = without_plan(template)
+    text = task.plan if task is not None and isinstance(task.plan, str) else bare.plan_text
+    return decompose(bare.model_copy(update={"plan_text": text}), model, store, blobs).plan_steps
 
 
 def planned_templates(

@@ -50,8 +50,10 @@ from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import compute_reward, conduct_of, steps_planned
+from ..suites.tasks import NO_OPERATIONS, Operations
 from .facts import JSON_TYPE, execution_facts, usage_of
 from .recovery_facts import NOTHING, Looking, Recovery, recover_run
+from .step_term import step_term
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class Means:
     """Services and settings that a run is played with.
 
     `watching` makes the step check of an instance. `inspector` makes recovery's inspector of an instance, with the
-    index of the run's noise, and `advisor` is the model that recovery may ask. `rule` is the promotion rule of
+    index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
+    of the site's plans are expected to record. `rule` is the promotion rule of
     proposals; `stopwatch` returns monotonic microseconds.
     """
 
@@ -134,6 +137,7 @@ class Means:
     inspector: Callable[[Environment, Instance, int], Inspector] = HttpInspector
     budgets: Budgets = BUDGETS
     advisor: Model | None = None
+    operations: Operations = NO_OPERATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +228,7 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
             planned=steps_planned(means.executor.name, assignment.plan, assignment.max_steps),
             max_steps=assignment.max_steps,
         ),
+        steps=step_term(execution, means.operations),
     )
     facts = execution_facts(job.run, execution)
     return Played(

@@ -140,6 +140,7 @@ def plan_sweep(
     learns: bool = True,
     executor: str | None = None,
     model: str | None = None,
+    suite: str | None = None,
 ) -> SweepPlanned:
     """Event that plans the sweep; with `trials`, some siblings try a piece that fits.
 
@@ -164,6 +165,7 @@ def plan_sweep(
         executor=executor,
         model=model,
         trials=trials,
+        suite=suite,
     )
 
 

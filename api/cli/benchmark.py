@@ -7,19 +7,23 @@ from typing import Annotated
 import msgspec
 import typer
 
+from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
 from gate.figures import count_noun
 from gate.renewal import Amounts, draw_fresh_seeds
+from projections.runs import PLANLESS
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
+from ..environments.suites import suite_templates
 from ..errors import Unknown
 from ..evaluations.benchmarks import (
+    benchmark_tasks,
     candidates,
     freeze_on,
     renew,
-    site_tasks,
     size_in_words,
     unavailable_instances,
 )
@@ -27,9 +31,10 @@ from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
+from ..sweeps.executors import Way
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
-from .sites import AdminUrl, Url
-from .sweep_options import micro, read_seeds
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
+from .sweep_options import How, dialect_from, micro, read_seeds
 
 app = typer.Typer(help="Benchmarks: freeze, refresh, list, show.", no_args_is_help=True)
 
@@ -42,7 +47,7 @@ RngSeed = Annotated[
 @app.command("freeze")
 def freeze_(
     name: Annotated[str, typer.Argument(help="The benchmark's name.")],
-    site: Annotated[str, typer.Option(help="The site of its tasks.")] = "marketplace",
+    site: Annotated[str, typer.Option(help="The site of its tasks.")] = FIRST,
     *,
     task: Annotated[
         list[str] | None,
@@ -63,28 +68,42 @@ def freeze_(
     challengers: Annotated[
         int, typer.Option(min=1, max=1_000, help="Number of challengers that it may judge.")
     ] = CHALLENGERS,
-    max_steps: Annotated[int, typer.Option(min=1, max=1_000, help="Maximum number of steps of a run.")] = 40,
+    max_steps: Annotated[
+        int | None, typer.Option(min=1, max=1_000, help="Maximum number of steps of a run. Default: as the suite says.")
+    ] = None,
     from_candidates: Annotated[
         bool,
         typer.Option("--from-candidates", help="Only tasks with enough graded runs, whether passed or failed."),
     ] = False,
     min_runs: Annotated[int, typer.Option(min=1, help="With --from-candidates: number of runs that are enough.")] = 10,
     rng_seed: RngSeed = 7,
+    executor: How = Way.PLAN,
     url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze tasks with visible and sealed seeds on an admitted site, and the alpha that judging may spend."""
+    """Freeze tasks with visible and sealed seeds on an admitted site, and the alpha that judging may spend.
+
+    Nothing is frozen unless the site answers and each task can be played by the executor: with a plan, or by an agent.
+    """
+    where = Where(url, admin_url, sandbox, port, admin_port)
     with (
         open_project() as house,
         only_controller(house, site) as house,
-        placed_at(house, site, Where(url, admin_url)) as placed,
+        placed_at(house, site, where, dialect_from(dialect)) as placed,
     ):
         refuse_forged(house.views())
         see_admission(house, placed.environment, site, None)
         if from_candidates:
             task = _propose_tasks(house, site, task, min_runs)
-        templates = site_tasks(placed.environment, task, max_steps)
+        follows_plan = executor.value not in PLANLESS
+        found = suite_templates(house, placed.environment, site, suite, tasks=task, follows_plan=follows_plan)
+        templates = benchmark_tasks(found, max_steps)
         amounts = Amounts(visible, sealed, repeats)
         drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]

@@ -10,23 +10,56 @@ import typer
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import TaskText
-from agents.envs.miniwob.served import is_installed
-from agents.envs.miniwob.tasks import TASKS
 from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import known_sites, local_site
 from agents.envs.sandbox import PORT
 from agents.envs.sites.conditions import Conditions, read_conditions
+from agents.envs.sites.first import FIRST
+from agents.executors.kits import find_kits
 from projections.environments import EnvironmentState
 
-from ..environments.connect import Where
+from ..environments.connect import TOKEN, Where
+from ..environments.registration import register_environment
 from ..queries.environments import list_environments
-from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows
+from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
 from .probe import probe, reset
-from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url, observe_command, tasks_elsewhere
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url, observe_command, tasks_elsewhere
+from .sweep_options import dialect_from
 
-app = typer.Typer(help="Environments: list, probe, reset, observe, serve.", no_args_is_help=True)
+app = typer.Typer(help="Environments: add, list, probe, reset, observe, serve.", no_args_is_help=True)
 app.command()(probe)
 app.command()(reset)
+
+
+@app.command()
+def add(
+    name: Annotated[
+        str, typer.Argument(help="The name by which the site answers, and by which it is known from now on.")
+    ],
+    *,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
+    token: Annotated[
+        str, typer.Option("--token-variable", help="The environment variable that holds the site's admin token.")
+    ] = TOKEN,
+    as_json: AsJson = False,
+) -> None:
+    """Register a site, so that its name is enough from now on. Nothing is recorded unless it answers and fits.
+
+    The admin token stays in its variable, and so do values of headers: write their variable into the dialect.
+    """
+    where = Where(url, admin_url, sandbox, port, admin_port, token)
+    with open_project() as house:
+        event = register_environment(house, name, where, dialect_from(dialect), suite, "operator")
+    if as_json:
+        emit_json(event.model_dump(mode="json", exclude={"type"}))
+        return
+    say(f"{name} is registered. Next: `flywheel env probe {name}`, then `flywheel run --site {name}`.")
 
 
 @app.command("list")
@@ -59,9 +92,9 @@ def list_(
 
 
 def _bundled_tasks() -> dict[str, tuple[TaskText, ...]]:
-    """The tasks of each bundled site, and of MiniWoB++ where its pages are installed, by site."""
+    """The tasks of each bundled environment, by its name."""
     found = {name: kind.tasks for name, kind in known_sites().items()}
-    return found | {task.task_id: (task.task_text(),) for task in TASKS.values()} if is_installed() else found
+    return found | {name: tasks for kit in find_kits() for name, tasks in kit.tasks().items()}
 
 
 def _rows_of_bundled(
@@ -98,7 +131,7 @@ def _conditions(latency_ms: str | None, failure_rate: float) -> Conditions:
 
 @app.command()
 def serve(
-    site: Annotated[str, typer.Argument(help="Which site.")] = "marketplace",
+    site: Annotated[str, typer.Argument(help="Which site.")] = FIRST,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The pages' port; 0 takes a free one.")] = 0,
     admin_port: Annotated[int, typer.Option(min=0, max=65535, help="The admin port; 0 takes a free one.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="The seed of a first instance, to look at in a browser.")] = 0,

@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 import typer
 
+from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
 from eventlog.events import Artifact, BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
@@ -19,10 +21,10 @@ from projections.verdicts import VerdictState
 from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
+from ..environments.suites import pin_suite
 from ..errors import NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
-from ..evaluations.jurisdiction import scope_challenger
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..history.disown import refuse_forged
@@ -37,11 +39,10 @@ from ..sweeps.models import local_folder
 from ..training.weights import folders_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, open_project, print_facts, print_rows, say, table
-from .sites import AdminUrl, Url
-from .sweep_options import MaxParallel, Timeout, refuse_idle
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
+from .sweep_options import MaxParallel, Timeout, dialect_from, refuse_idle
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
-SITE = "marketplace"
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
 
@@ -58,7 +59,9 @@ def run_(
     benchmark: Annotated[
         str | None, typer.Option(help="The benchmark to play. Default: the newest of the site.")
     ] = None,
-    site: Annotated[str | None, typer.Option(help="The site. Default: that of the benchmark, or marketplace.")] = None,
+    site: Annotated[
+        str | None, typer.Option(help="The site. Default: that of the benchmark, or the first bundled one.")
+    ] = None,
     *,
     test: Annotated[Test, typer.Option(help="The test that decides; e_process may stop early.")] = "sign_flip",
     executor: Annotated[
@@ -72,6 +75,11 @@ def run_(
     timeout: Timeout = None,
     url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
@@ -83,26 +91,22 @@ def run_(
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
+        where = Where(url, admin_url, sandbox, port, admin_port)
         with (
             only_controller(house, frozen.environment) as own,
-            placed_at(house, frozen.environment, Where(url, admin_url)) as placed,
+            placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
             executor_of(
-                executor,
-                house.settings,
-                model=model,
-                tabs=placed.tabs,
-                episodes=placed.episodes,
-                folder_of=folders_of(house),
+                executor, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)
             ) as doing,
         ):
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
             _warn(own, frozen, chosen, rules)
-            chosen, memory = scope_challenger(own, own.views(), frozen.environment, chosen, memory)
+            pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])
-            evaluation = challenge(own, frozen, chosen, rules, doing)
-            reporter.say(play_and_settle(own, client, evaluation, course, reporter, doing))
+            evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
+            play_and_settle(own, client, evaluation, course, reporter, doing)
         state = show_verdict(house.views(), evaluation).verdict
     _show(state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
@@ -134,7 +138,7 @@ def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: A
 def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
     """The named benchmark, or the newest of the site. Raises Unknown, OtherBenchmark."""
     views = house.views()
-    wanted = name or newest_successor(views.find(BENCHMARKS), first_benchmark_name(site or SITE))
+    wanted = name or newest_successor(views.find(BENCHMARKS), first_benchmark_name(site or FIRST))
     found = find_benchmark(views, wanted).frozen_event()
     if site is not None and site != found.environment:
         raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)

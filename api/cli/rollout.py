@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.disowned import read_in_force
@@ -26,16 +27,16 @@ from ..sweeps.plan import Draw, biased_generator, play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
-from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_report import row, show, tell
-from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep
+from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep, tasks_to_play
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
 
 
 @app.command()
 def sweep(
-    site: options.Site = "marketplace",
+    site: options.Site = FIRST,
     *,
     task: options.Tasks = None,
     seeds: options.Seeds = None,
@@ -64,6 +65,7 @@ def sweep(
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Play each task at each seed, with siblings. Give the name of an interrupted sweep to resume it.
@@ -95,15 +97,16 @@ def sweep(
         playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             taken = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course)
-            found = options.sweep_templates(ready.house, ready.client, templates, task)
-            generator = SeedSweep(name or ready.next_name(), found, taken, siblings, temperatures, session)
-            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+            chosen = tasks_to_play(ready, templates, suite, task)
+            own = name or ready.next_name()
+            generator = SeedSweep(own, chosen.templates, taken, siblings, temperatures, session)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite)
         _finish(playing, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
 @app.command("biased")
 def biased_(
-    site: options.Site = "marketplace",
+    site: options.Site = FIRST,
     *,
     instances: Annotated[int, typer.Option(min=1, max=100_000, help="Number of instances to distribute.")] = 12,
     by: Annotated[Sorting, typer.Option(help="Distribute by cluster of tasks, or by task.")] = "cluster",
@@ -129,6 +132,7 @@ def biased_(
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
@@ -151,12 +155,13 @@ def biased_(
                 _refuse_unknown(of, plans_of(ready.house.store, ready.house.views(), of))
             drawn = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
-            found = options.sweep_templates(ready.house, ready.client, templates, task)
-            generator = biased_generator(ready.house.views(), site, name or ready.next_name(), found, by, draw, of=of)
+            chosen = tasks_to_play(ready, templates, suite, task)
+            own, found = name or ready.next_name(), chosen.templates
+            generator = biased_generator(ready.house.views(), site, own, found, by, draw, of=of)
             if not generator.allocation():
                 say(f"No run on {site} has failed{f' in {of}' if of else ''}. Run `flywheel rollout sweep` first.")
                 return
-            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only)
+            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite)
         _finish(playing, planned, course, None, plan_only=plan_only, as_json=as_json)
 
 

@@ -13,6 +13,8 @@ from typing import Annotated
 
 import typer
 
+from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
 from eventlog.events import SftQuery
 from projections.frozen_datasets import CHECKPOINTS
 
@@ -24,14 +26,15 @@ from ..course import Course
 from ..datasets import freeze
 from ..environments.admission import first_admission
 from ..environments.connect import Placed, Where, placed_at
+from ..environments.suites import pin_suite
 from ..house import House
 from ..sweeps.executors import Way, executor_of
 from . import course_options as options
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
-from .sites import AdminUrl, Url
-from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
+from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
 
 
 class Loop(StrEnum):
@@ -44,9 +47,7 @@ class Loop(StrEnum):
 
 def run(
     loop: Annotated[Loop, typer.Option(help="fast improves the agent's memory, slow its weights.")] = Loop.FAST,
-    site: Annotated[str, typer.Option(help="The simulated site to learn on.")] = "marketplace",
-    url: Url = None,
-    admin_url: AdminUrl = None,
+    site: Annotated[str, typer.Option(help="The environment to learn on: a bundled or a registered one.")] = FIRST,
     rounds: Annotated[
         int | None,
         typer.Option(
@@ -57,6 +58,13 @@ def run(
     max_parallel: MaxParallel = 4,
     timeout: Timeout = None,
     *,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
     budget_runs: options.BudgetRuns = None,
     budget_dollars: options.BudgetDollars = None,
     budget_minutes: options.BudgetMinutes = None,
@@ -113,9 +121,10 @@ def run(
     )
     slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
     with open_project() as house:
-        with placed_at(house, site, Where(url, admin_url)) as placed:
-            quickly = partial(_go, house, placed, course, executor)
-            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter())
+        where = Where(url, admin_url, sandbox, port, admin_port)
+        with placed_at(house, site, where, dialect_from(dialect)) as placed:
+            quickly = partial(_go, house, placed, course, executor, suite)
+            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
             if loop is Loop.BOTH:
                 go_first(house, site, course, slow, quickly)
             why = quickly() if loop is Loop.FAST else slowly()
@@ -133,11 +142,14 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
         _keep_what_passed(house, site)
 
 
-def _go(house: House, placed: Placed, course: Course, way: Way) -> str:
+def _go(house: House, placed: Placed, course: Course, way: Way, suite: str | None) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
-    with executor_of(way, house.settings, tabs=placed.tabs, episodes=placed.episodes) as doing, reporter.show_live():
-        why = Controller(house, placed.environment, site, course, reporter, doing, admit, watch=reporter.watch).run()
+    client = placed.environment
+    with executor_of(way, house.settings, inside=placed.inside) as doing, reporter.show_live():
+        pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=True)
+        controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)
+        why = controller.run()
     _keep_what_passed(house, site)
     return why
 

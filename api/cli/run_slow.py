@@ -22,6 +22,7 @@ from ..controllers.warmup_next import WarmingCourse
 from ..course import Course
 from ..environments.admission import first_admission
 from ..environments.connect import Placed
+from ..environments.suites import course_within, pin_suite
 from ..errors import BadConfig
 from ..house import House
 from ..reporter import Reporter
@@ -98,7 +99,13 @@ def warming_of(file: Path | None, base: str | None) -> WarmingCourse:
 
 
 def go_slowly(
-    house: House, placed: Placed, course: SlowCourse, base: str | None, warming: WarmingCourse, reporter: Reporter
+    house: House,
+    placed: Placed,
+    course: SlowCourse,
+    base: str | None,
+    warming: WarmingCourse,
+    reporter: Reporter,
+    suite: str | None = None,
 ) -> str:
     """Run the slow loop; returns why it ended. A base warmed up here gets the brief prompts of its training."""
 
@@ -108,8 +115,7 @@ def go_slowly(
             Way.POLICY,
             house.settings.model_copy(update={"policy_wording": wording}),
             model=f"transformers:{found.path.resolve()}",
-            tabs=placed.tabs,
-            episodes=placed.episodes,
+            inside=placed.inside,
             folder_of=folders_of(house),
         )
 
@@ -117,7 +123,12 @@ def go_slowly(
     site, client = placed.site.name, placed.environment
 
     def warm_up(own: House) -> str:
-        return Warming(own, client, site, course, warming, reporter, serve_base).run()
+        pinned = pin_suite(own, client, site, suite, follows_plan=True)
+        within = replace(course, sizes=course_within(course.sizes, pinned.suite))
+        return Warming(own, client, site, within, warming, reporter, serve_base, pinned).run()
 
-    may_warm_up = warm_up if placed.tabs is None else None
-    return SlowController(house, client, site, course, reporter, serve_base, base, may_warm_up, admit).run()
+    may_warm_up = warm_up if placed.inside is None else None
+    named = None if suite is None else pin_suite(house, client, site, suite)
+    return SlowController(
+        house, client, site, course, reporter, serve_base, base, may_warm_up, admit, suite=named
+    ).run()

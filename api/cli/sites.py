@@ -22,6 +22,14 @@ AdminUrl = Annotated[str | None, typer.Option(help="Admin address of the site, i
 SandboxId = Annotated[str | None, typer.Option(help="Id or name of a Daytona sandbox that runs the site.")]
 Port = Annotated[int, typer.Option(min=1, max=65535, help="Port of the pages in the sandbox.")]
 AdminPort = Annotated[int | None, typer.Option(min=1, max=65535, help="Admin port in the sandbox, if different.")]
+SuiteOf = Annotated[
+    str | None,
+    typer.Option(
+        "--suite",
+        metavar="NAME[@VERSION]|FILE",
+        help="The suite of its tasks, or a file with it. Default: that of the environment.",
+    ),
+]
 DialectFile = Annotated[
     Path | None, typer.Option("--dialect", help="TOML or JSON file that describes the site's admin API.")
 ]

@@ -30,7 +30,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(
-    cluster: Annotated[str, typer.Argument(help="The environment and the cluster: marketplace/knowledge.")],
+    cluster: Annotated[str, typer.Argument(help="The environment and the cluster: shop/knowledge.")],
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:

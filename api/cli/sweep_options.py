@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +12,17 @@ import typer
 
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
+from agents.executors.executor import Executor
 from agents.rollouts.decompose import decompose
 from agents.rollouts.task_file import read_task_file
+from agents.suites.tasks import refuse_planless
 from eventlog.events import SweepPlanned, Template
+from projections.runs import PLANLESS
 from projections.sweeps import SweepsState
 
 from ..controllers.variance_seek import Limits
 from ..course import Course
+from ..environments.suites import pin_suite
 from ..house import House
 from ..sweeps.executors import Way
 from ..sweeps.models import agent_model
@@ -65,7 +70,8 @@ Learn = Annotated[
 TemplatesFile = Annotated[
     Path | None,
     typer.Option(
-        "--templates", help="JSON list of tasks with plans, as steps or free text. Default: the site's bundled tasks."
+        "--templates",
+        help="JSON list of tasks with plans, as steps or free text. Default: the tasks of the site's suite.",
     ),
 ]
 How = Annotated[
@@ -188,19 +194,42 @@ def dialect_from(file: Path | None) -> Dialect | None:
     return None if file is None else read_dialect(file)
 
 
-def sweep_templates(
-    house: House, client: Environment, file: Path | None, names: Sequence[str] | None
-) -> tuple[Template, ...]:
-    """Templates of a file, else of the site's tasks, filtered by name. Plans in free text are turned into steps.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The templates that a sweep plays, and the suite version that they come from; None for a file of templates."""
 
-    The configured model is called once for each text. Raises BadTaskFile, FileTooLarge, UnknownTemplate, BadParameter,
-    NoModel, ModelFailure, PlanRefused.
+    templates: tuple[Template, ...]
+    suite: str | None
+
+
+def sweep_templates(
+    house: House,
+    client: Environment,
+    site: str,
+    executor: Executor,
+    file: Path | None,
+    suite: str | None,
+    names: Sequence[str] | None,
+) -> Chosen:
+    """Templates of a file, else of the site's suite, filtered by name. Plans in free text are turned into steps.
+
+    The configured model is called once for each text. Raises BadTaskFile, FileTooLarge, BadParameter, NoPlan, NoModel,
+    ModelFailure, PlanRefused, and what pin_suite raises.
     """
-    found = choose_templates(site_templates(client) if file is None else read_task_file(file), names)
+    follows_plan = executor.name not in PLANLESS
+    if file is None:
+        pinned = pin_suite(house, client, site, suite, follows_plan=follows_plan)
+        found = choose_templates(site_templates(client, pinned.suite), names)
+        if follows_plan:
+            refuse_planless(found)
+        return Chosen(found, str(pinned))
+    if suite is not None:
+        raise typer.BadParameter("--templates and --suite both say what to play; give one of them")
+    found = choose_templates(read_task_file(file), names)
     if all(template.plan_steps or template.plan_text is None for template in found):
-        return found
+        return Chosen(found, None)
     with agent_model(house.settings) as model:
-        return tuple(decompose(template, model, house.store, house.blobs) for template in found)
+        return Chosen(tuple(decompose(template, model, house.store, house.blobs) for template in found), None)
 
 
 def choose_templates(found: Sequence[Template], names: Sequence[str] | None) -> tuple[Template, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from ..sweeps.plan import first_facts, next_sweep_name, plan
 from ..sweeps.step_checks import refuse_unchecked
 from ..training.weights import folders_of
 from .output import ERR, TerminalReporter, open_project
-from .sweep_options import dialect_from
+from .sweep_options import Chosen, dialect_from, sweep_templates
 
 OPERATOR = "operator"
 
@@ -80,9 +80,7 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(
-            way, house.settings, model=model, tabs=placed.tabs, episodes=placed.episodes, folder_of=folders_of(house)
-        ) as executor,
+        executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())
@@ -116,8 +114,13 @@ def _known_as(house: House, site: str, name: str | None, executor: Executor) -> 
     return stands
 
 
+def tasks_to_play(ready: SweepSetup, templates: Path | None, suite: str | None, names: Sequence[str] | None) -> Chosen:
+    """The templates that the options choose; see sweep_templates."""
+    return sweep_templates(ready.house, ready.client, ready.site, ready.executor, templates, suite, names)
+
+
 def plan_now(
-    ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool
+    ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool, suite: str | None
 ) -> tuple[SweepPlanned, ...]:
     """Plan the sweep of a generator, with trials if it learns; put it in the queue if `queued`."""
     house = ready.house
@@ -133,5 +136,6 @@ def plan_now(
         queue=RolloutQueue(house.engine, ready.site) if queued else None,
         executor=ready.executor,
         actor=OPERATOR,
+        suite=suite,
     )
     return (event,)

@@ -14,6 +14,7 @@ import typer
 
 from agents.envs.closing import UNCLOSED
 from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
 from agents.executors.executor import Executor
 from agents.models.model import Model
 from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
@@ -24,6 +25,7 @@ from eventlog.database import OutagePatience
 from ..controllers.fast import Controller
 from ..course import Course
 from ..environments.connect import Where, placed_at
+from ..environments.suites import operations_on, pin_suite
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
@@ -32,7 +34,7 @@ from ..sweeps.worker import ROLES, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
 from .output import TerminalReporter, open_project
-from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, Url
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 from .sweep_setup import go_without_logprobs
 
@@ -61,13 +63,14 @@ def worker(
     roles: Annotated[
         str, typer.Option(metavar="runner[,projector][,controller]", help="Roles of this process.")
     ] = "runner",
-    site: Annotated[str, typer.Option(help="The site whose rollouts to play.")] = "marketplace",
+    site: Annotated[str, typer.Option(help="The site whose rollouts to play.")] = FIRST,
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
     port: Port = PORT,
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
+    suite: SuiteOf = None,
     executor: How = Way.PLAN,
     verify_steps: VerifySteps = False,
     max_parallel: MaxParallel = 4,
@@ -128,11 +131,10 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(
-                executor_of(executor, house.settings, tabs=placed.tabs, episodes=placed.episodes, folder_of=own)
-            )
+            doing = stack.enter_context(executor_of(executor, house.settings, inside=placed.inside, folder_of=own))
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
-            checking = watching_of(house.settings, placed.environment, site, verify_steps=verify_steps)
+            operations = operations_on(house, site)
+            checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
             client = placed.environment if "runner" in chosen else None
             asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
@@ -140,7 +142,11 @@ def worker(
             if client is not None and retry_parked:
                 tell("again", count=queue.retry_parked())
             if "controller" in chosen:
-                controlling = partial(_control, Controller(house, placed.environment, site, course, reporter, doing))
+                pinned = None
+                if suite is not None:
+                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=True)
+                controller = Controller(house, placed.environment, site, course, reporter, doing, suite=pinned)
+                controlling = partial(_control, controller)
         tell("started", roles=" and ".join(chosen), site=site)
         follows = "projector" in chosen
         work(

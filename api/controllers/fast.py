@@ -15,6 +15,8 @@ from agents.executors.executor import Executor
 from agents.learning.memory import content_reader
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, SeedSweep
+from agents.suites.in_log import VersionedSuite
+from agents.suites.tasks import refuse_planless
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from gate.benchmark import freeze_benchmark, specs
 from gate.figures import count_noun, decimal
@@ -22,9 +24,11 @@ from gate.renewal import Amounts, missing_tasks
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews
 from projections.memories import candidacies
+from projections.runs import PLANLESS
 
 from ..course import CONTROLLER, Course
 from ..environments.admission import see_admission
+from ..environments.suites import course_within, pin_suite
 from ..errors import TooSmall
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
 from ..evaluations.evaluate import challenge, challenger_on, concerns, play_and_settle
@@ -71,7 +75,7 @@ class Controller:
 
     `admit` probes and admits a site that is not admitted yet (None: it must be admitted already). `watch` is called
     with the rounds and the site's status after every step. When `is_told_to_stop` returns True, the course stays open
-    and the next run resumes it.
+    and the next run resumes it. `suite` has the tasks (None: `run` takes the suite of the site and brings it in).
     """
 
     house: House
@@ -83,18 +87,18 @@ class Controller:
     admit: Callable[[House], None] | None = None
     watch: Watch = unseen
     is_told_to_stop: Callable[[], bool] = never
+    suite: VersionedSuite | None = None
 
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, ForgedEvents, NotAdmitted, NothingGraded, LockLost.
+        Raises ControllerBusy, ForgedEvents, NotAdmitted, NoPlan, NothingGraded, LockLost, and what pin_suite raises.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
-            return replace(self, house=house)._run()
+            return replace(self, house=house)._begin()._run()
 
     def _run(self) -> str:
-        self._begin()
         make_up(self.house, self._open_sweeps(), self.course)
         self._tell_what_is_left_to_others()
         said: str | None = None
@@ -143,7 +147,7 @@ class Controller:
     def _is_concerned(self, views: PostgresViews) -> bool:
         """True if memory would change a run of any task of the course or of the benchmark."""
         own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
-        tasks = [each for each in site_templates(self.client) if each in own or each.oracle_task_id in held]
+        tasks = [each for each in self._every_template() if each in own or each.oracle_task_id in held]
         return concerns(self.house, views, self.course.kinds, self.site, tasks)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
@@ -196,12 +200,21 @@ class Controller:
                 who = describe_executor(sweep.executor, sweep.model)
                 self.reporter.say(f"{sweep.sweep} skipped: its {len(left)} pending runs need {who}")
 
-    def _begin(self) -> None:
-        """Append the facts that the gate needs if they are missing: prices, first champion, admission, benchmark."""
+    def _begin(self) -> Controller:
+        """The controller with its suite. Appends what is missing for the gate: prices, champion, admission, benchmark.
+
+        A benchmark is frozen last, when every task of it is known to be playable.
+        """
         first_facts(self.house)
         see_admission(self.house, self.client, self.site, self.admit)
+        follows_plan = self.executor.name not in PLANLESS
+        suite = self.suite or pin_suite(self.house, self.client, self.site, follows_plan=follows_plan)
+        own = replace(self, suite=suite, course=course_within(self.course, suite.suite))
+        if follows_plan:
+            refuse_planless(own._templates())
         if first_benchmark_name(self.site) not in self.house.views().find(BENCHMARKS):
-            freeze_on(self.house, self._benchmark(), CONTROLLER)
+            freeze_on(self.house, own._benchmark(), CONTROLLER)
+        return own
 
     def _benchmark(self) -> BenchmarkFrozen:
         course = self.course
@@ -230,7 +243,10 @@ class Controller:
     def _templates(self) -> tuple[Template, ...]:
         """Templates of the site's tasks in the clusters of the course; all of them if it names no cluster."""
         wanted = self.course.clusters
-        return tuple(each for each in site_templates(self.client) if not wanted or each.cluster in wanted)
+        return tuple(each for each in self._every_template() if not wanted or each.cluster in wanted)
+
+    def _every_template(self) -> tuple[Template, ...]:
+        return site_templates(self.client, None if self.suite is None else self.suite.suite)
 
     def _open_sweeps(self) -> tuple[SweepPlanned, ...]:
         return open_sweeps(self.house.store, self.house.views(), self.site)
@@ -262,6 +278,7 @@ class Controller:
                 kinds=self.course.kinds,
                 decay=self.course.decay,
                 budget_left=dollars_left(self.course, used),
+                suite=None if self.suite is None else str(self.suite),
             )
             advance()
 
@@ -291,6 +308,8 @@ class Controller:
             self.house.blobs.put([blob])
             advance()
             benchmark = present_benchmark(views, self.site)
-            evaluation = challenge(self.house, benchmark, challenger, self.course.rules, self.executor)
+            evaluation = challenge(
+                self.house, benchmark, challenger, self.course.rules, self.executor, suite=self.suite
+            )
             advance()
         self.reporter.say(f"{evaluation}: challenger {challenger} against champion {present_champion(views).name}")

@@ -13,6 +13,7 @@ from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
+from agents.suites.in_log import VersionedSuite
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
@@ -25,6 +26,7 @@ from projections.trainings import TRAININGS
 from ..course import SLOW_CONTROLLER, WARM_UP
 from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
+from ..environments.suites import course_within, pin_suite
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
 from ..evaluations.benchmarks import freeze_on, renew, size_in_words, unavailable_instances, without_plans
 from ..evaluations.evaluate import challenge, play_and_settle
@@ -70,9 +72,10 @@ WarmUp = Callable[[House], str]
 """Make the first base model in a house and return its digest. Resumes an interrupted warm-up from the log."""
 
 
-def tasks_of(client: Environment, course: SlowCourse) -> tuple[Template, ...]:
-    """Templates of the tasks that a course plays on a site. Raises Unknown."""
-    known_tasks = {template.oracle_task_id: template for template in site_templates(client)}
+def tasks_of(client: Environment, course: SlowCourse, suite: VersionedSuite | None = None) -> tuple[Template, ...]:
+    """Templates of the tasks that a course plays on a site. Raises Unknown, and what site_templates raises."""
+    found = site_templates(client, None if suite is None else suite.suite)
+    known_tasks = {template.oracle_task_id: template for template in found}
     for task in course.tasks:
         if task not in known_tasks:
             way_out = f"It grades {', '.join(sorted(known_tasks))}."
@@ -90,7 +93,7 @@ class SlowController:
     """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
 
     `base` names a base model. None takes the last one warmed up by hand, else the champion's, else the one that
-    `warm_up` makes or has made.
+    `warm_up` makes or has made. `suite` has the tasks (None: `run` takes the suite of the site and brings it in).
     """
 
     house: House
@@ -102,6 +105,7 @@ class SlowController:
     base: str | None = None
     warm_up: WarmUp | None = None
     admit: Callable[[House], None] | None = None
+    suite: VersionedSuite | None = None
     _barren: set[str] = field(default_factory=set)
     _died: list[str] = field(default_factory=list)
 
@@ -119,6 +123,8 @@ class SlowController:
     def _run(self) -> str:
         first_facts(self.house)
         see_admission(self.house, self.client, self.site, self.admit)
+        self.suite = self.suite or pin_suite(self.house, self.client, self.site)
+        self.course = replace(self.course, sizes=course_within(self.course.sizes, self.suite.suite))
         is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
         if is_frozen:
             self._refuse_other_tasks()
@@ -202,7 +208,7 @@ class SlowController:
         """A benchmark of the course's size, at seeds that no run has used and the fast loop has not reserved."""
         name, templates, sizes, views = (
             benchmark_name(self.site),
-            tasks_of(self.client, self.course),
+            tasks_of(self.client, self.course, self.suite),
             self.course.sizes,
             self.house.views(),
         )
@@ -215,7 +221,7 @@ class SlowController:
         """Raise OtherTasks if the benchmark judges other tasks than the course plays."""
         benchmark = policy_benchmark(self.house.views(), self.site)
         judged = {template.oracle_task_id for template in benchmark.templates}
-        played = {template.oracle_task_id for template in tasks_of(self.client, self.course)}
+        played = {template.oracle_task_id for template in tasks_of(self.client, self.course, self.suite)}
         if judged != played:
             actual, expected = ", ".join(sorted(played)), ", ".join(sorted(judged))
             raise OtherTasks(benchmark=benchmark.benchmark, actual=actual, expected=expected)
@@ -228,7 +234,7 @@ class SlowController:
         sizes, views = self.course.sizes, self.house.views()
         generator = SeedSweep(
             next_sweep_name(self.house.store, views, self.site),
-            tasks_of(self.client, self.course),
+            tasks_of(self.client, self.course, self.suite),
             fresh_seeds(sweeps_on(views, self.site), sizes, held=benchmark_seeds(views, self.site)),
             sizes.siblings,
             (self.course.temperature_micro,),
@@ -242,6 +248,7 @@ class SlowController:
             executor=executor,
             actor=SLOW_CONTROLLER,
             weights=weights,
+            suite=None if self.suite is None else str(self.suite),
         )
         self.reporter.say(f"{planned.sweep} will be played with {planned.artifact}")
 

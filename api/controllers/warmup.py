@@ -14,6 +14,7 @@ from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.models.local.network import refuse_missing
 from agents.rollouts.sweep import SeedSweep
+from agents.suites.in_log import VersionedSuite
 from eventlog.events import SftQuery, SweepPlanned, Template
 from gate.figures import count_noun
 from projections.checkpoints import WeightsState
@@ -65,6 +66,7 @@ class Warming:
     warming: WarmingCourse
     reporter: Reporter
     serving: Serving
+    suite: VersionedSuite | None = None
 
     def run(self) -> str:
         """Run the warm-up until a base model is chosen. Returns its digest. The caller must hold the site's lock.
@@ -73,7 +75,7 @@ class Warming:
         TrainingEnded, and what playing raises.
         """
         refuse_missing("that a warm-up makes")
-        templates = tasks_of(self.client, self.course)
+        templates = tasks_of(self.client, self.course, self.suite)
         tasks = {template.oracle_task_id for template in templates}
         while True:
             own, rounds = self._own(), rounds_on(self.house.store, self.site)
@@ -193,6 +195,7 @@ class Warming:
             executor=executor,
             actor=WARM_UP,
             weights=BASE,
+            suite=None if self.suite is None else str(self.suite),
         )
 
     def _fresh(self, amount: int) -> tuple[int, ...]:

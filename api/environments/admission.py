@@ -10,7 +10,6 @@ from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.foreign.dialect import Dialect
-from agents.envs.miniwob.environment import MiniWob
 from agents.envs.probing.local import probe_target
 from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
 from agents.envs.probing.target import Target
@@ -21,9 +20,7 @@ from ..course import CONTROLLER
 from ..house import House
 from ..queries.facts import require
 from ..reporter import Reporter
-from . import miniwob
 from .connect import Placed
-from .episodes import episodes_target
 
 Admit = Callable[[House], None]
 """Admits a site with this house, which appends in the session that holds the site's lock."""
@@ -57,10 +54,8 @@ def target_at(
     placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0, dialect: Dialect | None = None
 ) -> Target:
     """Target for probing a connected site. Raises EnvironmentFailure."""
-    if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
-        return miniwob.miniwob_target(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
-    if placed.episodes is not None:
-        return episodes_target(placed.episodes, seeds=seeds, rng_seed=rng_seed)
+    if placed.inside is not None:
+        return placed.inside.target(seeds, rng_seed)
     return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
 
 

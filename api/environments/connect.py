@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from agents.envs.connect import connect
 from agents.envs.environment import Environment
-from agents.envs.episodes.environment import EpisodeEnvironment
-from agents.envs.episodes.names import is_episode_name
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
-from agents.envs.miniwob.tabs import Tabs
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
+from agents.executors.kits import Inside, Kit, kit_of
+from agents.suites.errors import NoSuite
+from agents.suites.in_log import suite_for
+from projections.suites import REGISTRATIONS, RegistrationState
 
 from ..errors import NoSite
 from ..house import House
-from ..settings import Settings
-from .episodes import open_environment
+from ..settings import Settings, read_secret
 from .leases import DatabaseLeases, this_process
-from .miniwob import is_miniwob, open_task
+
+TOKEN: Final = "FLYWHEEL_ENV_ADMIN_TOKEN"  # noqa: S105 the name of a variable
+"""The variable of a site's admin token, unless its registration names another."""
+
+_SECRET: Final = "$FLYWHEEL_ENV_"  # noqa: S105 how such a name begins
+"""How the value of a header begins that is kept in a variable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
     """Location of a site: an address, or an existing Daytona sandbox.
 
-    `admin_url` and `admin_port` are None if pages and admin API share an address.
+    `admin_url` and `admin_port` are None if pages and admin API share an address. `token` names the variable of the
+    admin token.
     """
 
     url: str | None = None
@@ -36,6 +43,7 @@ class Where:
     sandbox: str | None = None
     port: int = PORT
     admin_port: int | None = None
+    token: str = TOKEN
 
 
 ANEW = Where()
@@ -44,53 +52,57 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need.
-
-    `episodes` is the environment itself if it is no web site; executors take its actions.
-    """
+    """A running site and its environment. `inside` is what an environment in this process can do besides."""
 
     site: Site
     environment: Environment
-    tabs: Tabs | None = None
-    episodes: EpisodeEnvironment | None = None
+    inside: Inside | None = None
 
     @property
     def is_ours(self) -> bool:
         """True if the site was started for this command."""
-        is_in_process = self.tabs is not None or (self.episodes is not None and not self.episodes.kind.address)
-        return self.site.pid is not None or is_in_process
+        return self.site.pid is not None or (self.inside is not None and self.inside.is_started)
 
 
 @contextmanager
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """Start or connect to a site. A single-instance site is leased through the project's database.
 
-    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises, for an
-    environment that is no web site what episodes.open_environment raises.
+    Without a location, a registered site is where its registration says, and speaks the dialect that it names.
+    Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for an environment of a kit what opening it raises.
     """
-    if is_episode_name(name):
-        with open_environment(name, where.url) as environment:
-            place = environment.admin_url
-            yield Placed(Site(name, place, place, ""), environment, episodes=environment)
-        return
-    if where == ANEW and is_miniwob(name):
-        with open_task(name, house.settings.browser) as (miniwob, tabs):
-            yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
+    if where == ANEW and (registered := house.views().get(REGISTRATIONS, name)) is not None:
+        where, dialect = where_registered(registered), dialect or dialect_registered(registered)
+    kit = kit_of(name)
+    if kit is not None and (where == ANEW or kit.open_graded is not None):
+        with open_kit(house, kit, name, where.url) as inside:
+            yield Placed(Site(name, inside.address, inside.address, ""), inside.environment, inside)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
-    with running as site, connect(site, dialect) as environment:
+    with running as site, connect(site, with_secrets(dialect)) as environment:
         if dialect is None or not dialect.one_instance:
             yield Placed(site, environment)
         else:
             yield Placed(site, with_lease(environment, DatabaseLeases(house.engine, this_process())))
 
 
+def open_kit(house: House, kit: Kit, name: str, url: str | None) -> AbstractContextManager[Inside]:
+    """Open an environment of a kit, graded by the threshold of its suite in the log where the kit takes one."""
+    if kit.open_graded is None:
+        return kit.open_inside(name, house.settings.browser)
+    try:
+        tasks = suite_for(house.store, house.views(), name).suite.tasks
+    except NoSuite:
+        tasks = ()
+    return kit.open_graded(name, url, next((task.threshold_micro for task in tasks if task.graded_as == name), None))
+
+
 @contextmanager
 def site_elsewhere(settings: Settings, name: str, where: Where) -> Iterator[Site]:
     """Connect to a site that runs elsewhere until the block ends. Raises NoSite, BadSiteUrl, SandboxFailed."""
-    token = settings.env_admin_token
+    token = settings.env_admin_token if where.token == TOKEN else read_secret(where.token)
     if token is None:
-        raise NoSite(actual="FLYWHEEL_ENV_ADMIN_TOKEN is not set", expected="the site's admin token in it")
+        raise NoSite(actual=f"{where.token} is not set", expected="the site's admin token in it")
     if where.url is not None and where.sandbox is None:
         admin_url = where.admin_url or where.url
         yield site_at(name, url=where.url, admin_url=admin_url, admin_token=token.get_secret_value())
@@ -107,3 +119,35 @@ def account_of(settings: Settings) -> DaytonaAccount:
     if settings.daytona_key is None:
         raise NoSite(actual="FLYWHEEL_DAYTONA_KEY is not set", expected="the key of the sandbox's owner in it")
     return DaytonaAccount(settings.daytona_key.get_secret_value(), settings.daytona_url, settings.daytona_target)
+
+
+def where_registered(state: RegistrationState) -> Where:
+    """Where a registered environment runs."""
+    return Where(state.url, state.admin_url, state.sandbox, state.port or PORT, state.admin_port, state.token)
+
+
+def dialect_registered(state: RegistrationState) -> Dialect | None:
+    """The dialect of a registration, if it has one."""
+    return None if state.dialect is None else Dialect.model_validate_json(state.dialect)
+
+
+def with_secrets(dialect: Dialect | None) -> Dialect | None:
+    """A dialect whose headers have the values of the variables that they name. Raises NoSite where one is not set."""
+    if dialect is None or not dialect.headers:
+        return dialect
+    return dialect.model_copy(update={"headers": {name: _value(each) for name, each in dialect.headers.items()}})
+
+
+def is_kept_apart(value: str) -> bool:
+    """True if the value of a header names a variable that holds it."""
+    return value.startswith(_SECRET)
+
+
+def _value(given: str) -> str:
+    if not is_kept_apart(given):
+        return given
+    variable = given.removeprefix("$")
+    found = read_secret(variable)
+    if found is None:
+        raise NoSite(actual=f"{variable} is not set", expected="the value of a header in it, as the dialect says")
+    return found.get_secret_value()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from agents.envs.admission import why_not
-from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted
 from eventlog.disowned import read_in_force
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
@@ -24,7 +23,6 @@ from projections.runs import OUTSIDE, RUNS
 from projections.taint import left_out
 
 from ..datasets.freeze import holding_over
-from ..errors import Unknown
 from ..house import House
 
 
@@ -34,22 +32,10 @@ def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...
     return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
 
 
-def site_tasks(client: Environment, names: Sequence[str] | None, max_steps: int) -> tuple[BenchmarkTemplate, ...]:
-    """The tasks that a site grades, or the named ones of them. Raises Unknown if it does not grade one."""
-    told = {task.task_id: task for task in client.health().tasks}
-    for name in names or ():
-        if name not in told:
-            raise Unknown(what="task of the site", actual=name, way_out=f"The site grades {', '.join(sorted(told))}.")
-    return tuple(
-        BenchmarkTemplate(
-            template_id=name,
-            cluster=told[name].cluster,
-            oracle_task_id=name,
-            instruction=told[name].instruction,
-            max_steps=max_steps,
-        )
-        for name in dict.fromkeys(names or sorted(told))
-    )
+def benchmark_tasks(found: Sequence[Template], max_steps: int | None = None) -> tuple[BenchmarkTemplate, ...]:
+    """The templates as a benchmark holds them, with this limit of steps (None: that of each)."""
+    kept = without_plans(found)
+    return kept if max_steps is None else tuple(each.model_copy(update={"max_steps": max_steps}) for each in kept)
 
 
 def candidates(house: House, environment: str, least: int) -> dict[str, int]:

@@ -13,6 +13,7 @@ from agents.learning.memory import build_memory_artifact, content_reader, pieces
 from agents.learning.memory_effect import is_same_for
 from agents.rollouts.arms import plan_suite
 from agents.rollouts.play import PLAN
+from agents.suites.in_log import VersionedSuite
 from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
 from eventlog.store import Position
@@ -31,6 +32,7 @@ from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import CONTROLLER, Course
+from ..environments.suites import suite_learned_on, suite_of_log
 from ..errors import OtherExecutor
 from ..house import House
 from ..queries.champion import present_champion
@@ -54,8 +56,11 @@ def challenge(
     rules: Rules,
     executor: Executor = PLAN,
     actor: str = CONTROLLER,
+    suite: VersionedSuite | None = None,
 ) -> str:
     """Open an evaluation of a challenger against the current champion and return its name.
+
+    Both arms play the plans of the `suite` (None: the version that the last sweep was played from).
 
     An open evaluation with the same arguments is resumed, because its alpha is spent. Raises BenchmarkExhausted,
     UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
@@ -68,12 +73,12 @@ def challenge(
         return under_way
     next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
     refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
-    suite = () if executor.name in PLANLESS else _suite(house, benchmark)
+    plans = () if executor.name in PLANLESS else _plans(house, benchmark, suite)
     while True:
         evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
         try:
             open_evaluation(
-                house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=suite
+                house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=plans
             )
         except AlreadyOpened:
             continue  # the name was taken concurrently, on another benchmark
@@ -92,10 +97,13 @@ def _under_way(
     return None
 
 
-def _suite(house: House, benchmark: BenchmarkFrozen) -> tuple[TaskPlan, ...]:
+def _plans(house: House, benchmark: BenchmarkFrozen, suite: VersionedSuite | None) -> tuple[TaskPlan, ...]:
+    site = benchmark.environment
+    found = suite or suite_learned_on(house, site, CONTROLLER) or suite_of_log(house, site)
+    content = None if found is None else found.suite
     with ExitStack() as stack:
         model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
-        return plan_suite(benchmark.templates, benchmark.environment, house.store, house.blobs, model)
+        return plan_suite(benchmark.templates, site, house.store, house.blobs, model, content)
 
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:

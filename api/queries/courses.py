@@ -29,7 +29,7 @@ class CourseAnswer(msgspec.Struct, frozen=True):
 
 
 def list_courses(views: Views, *, after: str | None = None, limit: int | None = None) -> CoursePage:
-    """A page of the last courses; the place of a course is its loop and its site, such as `fast/marketplace`."""
+    """A page of the last courses; the place of a course is its loop and its site, such as `fast/shop`."""
     page, following = page_after(views, COURSES, after, limit)
     return CoursePage(courses=tuple(page.values()), next=following)
 

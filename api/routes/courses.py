@@ -27,7 +27,7 @@ Loop = Annotated[CourseLoop, Query(description="which loop's courses")]
 def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
     """`{"courses": [...], "next": place}` in order of place bytes: pass `next` as `after` for the following page.
 
-    The place of a course is its loop and its environment, such as `fast/marketplace`. `rounds`, `runs`,
+    The place of a course is its loop and its environment, such as `fast/shop`. `rounds`, `runs`,
     `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended and
     `closed_since` at which position; both are null while it is open. `opened_at` is in microseconds since 1970.
     """

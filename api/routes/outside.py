@@ -28,6 +28,8 @@ from .roles import EVENTS, check_role
 _WAYS = {
     "EnvironmentProbed": "`flywheel env probe`",
     "EnvironmentAdmitted": "`flywheel env probe`",
+    "EnvironmentRegistered": "`flywheel env add`",
+    "SuiteRegistered": "`flywheel suite add`",
     "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
     "SweepEnded": "`flywheel run` or `flywheel rollout sweep`",
     "JudgeOpined": "`flywheel runs grade --judge`",

@@ -8,18 +8,13 @@ from enum import StrEnum
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
-from agents.envs.episodes.environment import EpisodeEnvironment
-from agents.envs.miniwob.tabs import Tabs
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
-from agents.executors.episodes import on_episodes
 from agents.executors.executor import Executor
-from agents.executors.inspection import HttpInspector
+from agents.executors.inspection import HttpInspector, Inspecting
+from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
-from agents.executors.miniwob.executor import MiniWobScript, on_miniwob
-from agents.executors.miniwob.inspection import miniwob_inspectors
-from agents.executors.miniwob.plan import MiniWobPlan
-from agents.executors.policy import Opening, PolicyExecutor, over_http
+from agents.executors.policy import PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
 from agents.models.local.host import PREFIX
 from agents.rollouts.play import PLAN
@@ -37,11 +32,11 @@ class Way(StrEnum):
     BROWSER = "browser"
     POLICY = "policy"
     DEMONSTRATION = "demonstration"
-    MINIWOB_SCRIPT = "miniwob-script"
-    MINIWOB_PLAN = "miniwob-plan"
+    # The executors of kits are choices of the same option; a name in this body would become a choice too.
+    vars().update({name.upper().replace("-", "_"): name for kit in find_kits() for name in kit.executors})
 
 
-_ON_MINIWOB = frozenset({Way.MINIWOB_SCRIPT, Way.MINIWOB_PLAN})
+_OF_KITS = frozenset(name for kit in find_kits() for name in kit.executors)
 
 
 @contextmanager
@@ -50,19 +45,17 @@ def executor_of(
     settings: Settings,
     *,
     model: str | None = None,
-    tabs: Tabs | None = None,
-    episodes: EpisodeEnvironment | None = None,
+    inside: Inside | None = None,
     folder_of: FolderOf = no_checkpoints,
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
-    The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. `tabs` are the
-    browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can use. In `episodes`, an
-    environment that is no web site, only a policy acts.
+    The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. On an
+    environment `inside` this process only a policy and the executors of its kit can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
-    fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
-    fit = fit if episodes is None else [Way.POLICY]
+    own = {} if inside is None else inside.executors
+    fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each is Way.POLICY))]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -72,7 +65,7 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
-            opening = _opening(tabs, episodes)
+            opening = over_http if inside is None else inside.opening
             folder = local_folder(settings, model)
             if folder is not None:
                 with local_host(folder, settings) as host:
@@ -82,22 +75,13 @@ def executor_of(
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
-        case Way.MINIWOB_SCRIPT if tabs is not None:
-            yield MiniWobScript(tabs)
-        case Way.MINIWOB_PLAN if tabs is not None:
-            yield MiniWobPlan(tabs)
-
-
-def _opening(tabs: Tabs | None, episodes: EpisodeEnvironment | None) -> Opening:
-    """How a policy opens an instance."""
-    if episodes is not None:
-        return on_episodes(episodes)
-    return over_http if tabs is None else on_miniwob(tabs)
+        case _:
+            yield own[way.value]
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
     """Factory of the inspector with which recovery looks at the instance of a failed run."""
-    return miniwob_inspectors(executor.tabs) if isinstance(executor, MiniWobPlan) else HttpInspector
+    return executor.inspectors() if isinstance(executor, Inspecting) else HttpInspector
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:

@@ -19,6 +19,7 @@ from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import abandon, rollout, stopwatch
+from agents.suites.tasks import NO_OPERATIONS
 from eventlog.blobs.postgres import without_flush
 from eventlog.events import Artifact, RunMissing, Spec, SweepPlanned
 from projections.candidacy import may_return
@@ -27,6 +28,7 @@ from projections.memories import candidacies
 from projections.runs import DEMONSTRATION, PLANLESS
 
 from ..course import Course
+from ..environments.suites import operations_on
 from ..errors import SessionNotKept
 from ..house import House
 from ..queries.costs import present_prices
@@ -100,9 +102,10 @@ def play_jobs(
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
+    operations = operations_on(house, site) if course.verify_steps else NO_OPERATIONS
     learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
     with (
-        watching_of(house.settings, client, site, verify_steps=course.verify_steps) as watch,
+        watching_of(house.settings, client, operations, verify_steps=course.verify_steps) as watch,
         advisor_of(house.settings, reporter.say, timeout_s=course.timeout_s, is_asked=learns) as advisor,
     ):
         means = Means(
@@ -115,6 +118,7 @@ def play_jobs(
             course.tries,
             inspector_of(executor),
             advisor=advisor,
+            operations=operations,
         )
         _dispatch(house, means, title, jobs, course, reporter)
 

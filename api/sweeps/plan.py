@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
-from agents.envs.episodes.environment import EpisodeEnvironment
-from agents.envs.episodes.episode import episode_template
-from agents.envs.miniwob.environment import MiniWob
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.learning.memory import EVERY_KIND, build_memory_artifact, content_reader, forget_everything
@@ -19,8 +16,20 @@ from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_b
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
-from agents.rollouts.tasks import templates
-from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
+from agents.suites.bundled import bundled_for
+from agents.suites.errors import NoSuite
+from agents.suites.tasks import refuse_planless, templates_of
+from eventlog.events import (
+    ChampionPointed,
+    Decay,
+    PieceKind,
+    Spec,
+    Suite,
+    SweepEnded,
+    SweepPlanned,
+    Template,
+    Trials,
+)
 from eventlog.store import Append, Committed, EventStore, Rejected, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
@@ -29,7 +38,7 @@ from projections.engine.views import PostgresViews, Views
 from projections.failures import FAILURES
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import PLANLESS, RUNS
 
 from ..course import BASE, CONTROLLER, Course
 from ..errors import NotExtended, SweepExists
@@ -71,13 +80,16 @@ def set_first_prices(house: House, actor: str) -> None:
         house.store.append([Append("prices", (DEFAULT_PRICES,), actor, expect=expected, key="prices:1")])
 
 
-def site_templates(client: Environment) -> tuple[Template, ...]:
-    """Templates of all tasks that a site grades. Raises UnknownTemplate."""
-    if isinstance(client, MiniWob):
-        return (client.task.template(),)
-    if isinstance(client, EpisodeEnvironment):
-        return (episode_template(client.kind),)
-    return templates({task.task_id: task.instruction for task in client.health().tasks})
+def site_templates(client: Environment, suite: Suite | None = None) -> tuple[Template, ...]:
+    """Templates of a suite's tasks on a site (None: the bundled suite for it), by id.
+
+    Raises NoSuite, NotGradedHere, OtherEnvironment.
+    """
+    health = client.health()
+    found = suite or bundled_for(health.site)
+    if found is None:
+        raise NoSuite(actual=f"for the environment {health.site!r}", expected="one that was brought in for it")
+    return templates_of(found, health.site, health.tasks)
 
 
 def next_sweep_name(store: EventStore, views: Views, site: str) -> str:
@@ -147,14 +159,18 @@ def plan(
     decay: Decay | None = None,
     budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
+    suite: str | None = None,
 ) -> SweepPlanned:
     """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
     `weights` are the weights to play with (None: the champion's). `trials` are the shares of groups that try a
     candidate or withhold a promoted piece (None: no trials). With `decay`, the allocator chooses the substrate of each
     group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
-    Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings raise.
+    `suite` is the version of the suite that the templates come from. Raises NoPlan, BadSweep, BenchmarkInstance,
+    SweepExists, and what refuse_unserved and House.embeddings raise.
     """
+    if executor.name not in PLANLESS:
+        refuse_planless(generator.templates)
     weights = weights or present_champion(views).pointed_artifact().weights
     matching = house.embeddings
     artifact, blob = build_memory_artifact(views, weights, now=datetime.now(UTC), kinds=kinds, embeddings=matching)
@@ -176,6 +192,7 @@ def plan(
         learns=learns,
         executor=name,
         model=model,
+        suite=suite,
     )
     event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
     house.blobs.put([blob])

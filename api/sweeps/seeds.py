@@ -17,5 +17,7 @@ def fresh_seeds(
 
     Returns `amount` seeds, by default the number per round; fewer if they run out.
     """
-    unseen = (seed for seed in planned.unused_seeds(course.training_seeds) if seed not in held)
+    unseen = (
+        seed for seed in planned.unused_seeds(course.training_seeds) if seed >= course.first_seed and seed not in held
+    )
     return tuple(islice(unseen, course.seeds_per_round if amount is None else amount))

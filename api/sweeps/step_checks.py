@@ -11,6 +11,7 @@ from agents.envs.environment import Environment
 from agents.executors.executor import Watch, no_verification
 from agents.executors.observers import watch_factory
 from agents.learning.step_checks import ModelVerifier
+from agents.suites.tasks import NO_OPERATIONS, Operations
 
 from ..settings import Settings
 from .models import judge_from
@@ -25,7 +26,9 @@ def nobody(_instance: Instance) -> Watch:
 
 
 @contextmanager
-def watching_of(settings: Settings, client: Environment, site: str, *, verify_steps: bool) -> Iterator[Watching]:
+def watching_of(
+    settings: Settings, client: Environment, operations: Operations, *, verify_steps: bool
+) -> Iterator[Watching]:
     """Factory of watches: no checks, checks against the site's record, or checks with the judge's model.
 
     No model is opened if the site has a record. Raises NoJudge, BadEndpoint.
@@ -33,13 +36,13 @@ def watching_of(settings: Settings, client: Environment, site: str, *, verify_st
     if not verify_steps:
         yield nobody
     elif client.has_record:
-        yield watch_factory(site, look=lambda instance, since: read_mutations(client, instance, since))
+        yield watch_factory(operations, look=lambda instance, since: read_mutations(client, instance, since))
     else:
         with judge_from(settings) as model:
-            yield watch_factory(site, by_model=ModelVerifier(model))
+            yield watch_factory(operations, by_model=ModelVerifier(model))
 
 
 def refuse_unchecked(settings: Settings, client: Environment, *, verify_steps: bool) -> None:
     """Raise NoJudge or BadEndpoint if steps must be checked and there is neither a record nor a judge."""
-    with watching_of(settings, client, "", verify_steps=verify_steps):
+    with watching_of(settings, client, NO_OPERATIONS, verify_steps=verify_steps):
         return

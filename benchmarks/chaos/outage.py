@@ -16,9 +16,9 @@ from agents.envs.sites.marketplace.tasks import TASKS
 from agents.learning.memory import forget_everything
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.tasks import templates
 from api.house import House, open_house
 from api.settings import Settings
+from benchmarks.shipped import templates
 from eventlog.events import RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Append
 

@@ -14,7 +14,6 @@ from typing import Annotated, TypeVar
 import typer
 
 from agents.envs.miniwob.environment import MiniWob
-from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tabs import Tabs, open_tabs
 from agents.executors.miniwob.plan import MiniWobPlan
 from api.cli.output import bar
@@ -25,6 +24,7 @@ from api.settings import read_settings
 from api.sweeps.plan import first_facts
 from benchmarks.log.server import own_server
 from benchmarks.report import Target, at_least, report
+from benchmarks.shipped import PAGE_PLANS as PLANS
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import SeedsRule
 from eventlog.postgres import PostgresStore

@@ -14,6 +14,7 @@ from api.house import House
 from api.reporter import Reporter
 from api.sweeps.executors import recorded_as
 from api.sweeps.jobs import jobs_of, play_jobs
+from api.sweeps.plan import site_templates
 from eventlog.blobs import Blob
 from eventlog.events import Artifact
 from eventlog.store import Append
@@ -65,7 +66,7 @@ def play_held_out(
 ) -> Played:
     """Play a task's held-out seeds in one arm, recorded as a sweep without learning."""
     sweep = f"{arm.name}-{environment.name}"
-    generator = SeedSweep(sweep, [environment.task.template()], seeds)
+    generator = SeedSweep(sweep, [site_templates(environment)[0]], seeds)
     name, _ = recorded_as(executor)
     event = plan_sweep(generator, environment.name, arm.artifact, rng_seed=course.rng_seed, learns=False, executor=name)
     house.store.append([Append(f"sweep/{sweep}", (event,), ACTOR, expect=0, key=f"sweep:{sweep}")])

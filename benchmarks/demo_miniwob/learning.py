@@ -10,7 +10,7 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.house import House
 from api.reporter import Reporter
-from api.sweeps.plan import next_sweep_name, plan, play_sweep
+from api.sweeps.plan import next_sweep_name, plan, play_sweep, site_templates
 from eventlog.events import SweepPlanned, Template, Trials
 from projections.memories import candidacies
 from projections.rewards import REWARDS
@@ -36,7 +36,7 @@ class Learner:
 
     def learn(self, environment: MiniWob) -> int:
         """Learn until no run fails, no candidate is left to try, or rounds are used up; return the number of runs."""
-        template, runs, first = environment.task.template(), 0, 0
+        template, runs, first = site_templates(environment)[0], 0, 0
         for _ in range(self.rounds):
             look = self._swept(environment, SeedSweep("", [template], range(first, first + _LOOKED_AT)))
             runs, first = runs + len(look.specs), first + _LOOKED_AT

@@ -14,7 +14,7 @@ from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played, play
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.tasks import templates
+from benchmarks.shipped import templates
 from eventlog.blobs import BlobStore
 from eventlog.blobs.postgres import without_flush
 from eventlog.events import SeedsRule, Template

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from agents.rollouts.tasks import PLANS, template
 from api.cli.run_slow import DPO, GRPO, SFT
+from benchmarks.shipped import PLANS, template
 from eventlog.events import Step, Template
 from trainer.request import DpoConfig, GrpoConfig, SftConfig
 from trainer.tiny import Shape

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .rewards import *
     from .rewrites import *
     from .runs import *
+    from .suites import *
     from .training import *
     from .union import *
 
@@ -36,7 +37,10 @@ NAMES: dict[str, str] = {
         "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
         "is_asked_for query_of"
     ),
-    "environments": "Detail EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
+    "environments": (
+        "Detail EnvironmentAdmitted EnvironmentProbed EnvironmentRegistered PageUrl ProbeOutcome ProbeResult "
+        "StartFingerprint TokenVariable"
+    ),
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
         "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
@@ -61,6 +65,7 @@ NAMES: dict[str, str] = {
         "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepEnded "
         "SweepPlanned Trials Usage"
     ),
+    "suites": ("Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"),
     "training": (
         "Aggregation Algorithm Amount AnyStageConfig CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "
         "GrpoConfig Lora Measured Metrics Number SftConfig StageConfig TrainingFailed TrainingProgressed "

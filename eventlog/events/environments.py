@@ -7,11 +7,20 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from .event import Count, Digest, Event, FrozenModel, Name
+from .suites import SuiteName
 
 ProbeOutcome = Literal["passed", "failed", "skipped"]
 
 Detail = Annotated[str, Field(max_length=500)]
 """A sentence for people; never text that an agent read or wrote."""
+
+
+PageUrl = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"^https?://")]
+"""An address over HTTP; without user, password and query, because the log is read by many."""
+
+TokenVariable = Annotated[str, Field(pattern=r"^FLYWHEEL_ENV_[A-Z0-9_]+$", max_length=200)]
+"""The environment variable that holds a site's admin token. Only names of this form are read, so that no registration
+can send another secret to a site."""
 
 
 class ProbeResult(FrozenModel):
@@ -58,3 +67,23 @@ class EnvironmentAdmitted(Event):
     tasks_digest: Digest
     by: Name
     reason: Name
+
+
+class EnvironmentRegistered(Event):
+    """Where an environment runs, how it speaks and which suite its tasks come from, so that its name is enough.
+
+    `token` names the variable of the admin token; the token itself is never recorded. `dialect` is a dialect as
+    canonical JSON, in which values of headers name variables too. A later registration of the same name replaces this
+    one. `admin_url` and `admin_port` are None if pages and admin API share an address.
+    """
+
+    type: Literal["EnvironmentRegistered"] = "EnvironmentRegistered"
+    environment: Name
+    token: TokenVariable
+    url: PageUrl | None = None
+    admin_url: PageUrl | None = None
+    sandbox: Name | None = None
+    port: Count | None = None
+    admin_port: Count | None = None
+    dialect: Annotated[str, Field(max_length=300_000)] | None = None
+    suite: SuiteName | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
 
 from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 
@@ -10,7 +12,8 @@ from .event import Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro
 class RewardTerms(FrozenModel):
     """The terms of `R = score - lambda * cost`: score in micro-units, lambda in micro-score per dollar.
 
-    `process` and `progress` are the terms of the shaped return; None if it was not computed.
+    `process` and `progress` are the terms of the shaped return; None if it was not computed. `steps` is what the steps
+    earned by the site's record, on its own; it is omitted when stored where no step was checked by the record.
     """
 
     score: ScoreMicro
@@ -18,6 +21,7 @@ class RewardTerms(FrozenModel):
     penalty: Micro | None
     process: ScoreMicro | None = None
     progress: ScoreMicro | None = None
+    steps: Annotated[Micro | None, Field(exclude_if=lambda steps: steps is None)] = None
 
 
 class RewardGraded(Event):

@@ -16,6 +16,7 @@ from . import (
     rewards,
     rewrites,
     runs,
+    suites,
     training,
 )
 from .event import Event
@@ -23,6 +24,8 @@ from .event import Event
 AnyEvent = (
     environments.EnvironmentProbed
     | environments.EnvironmentAdmitted
+    | environments.EnvironmentRegistered
+    | suites.SuiteRegistered
     | runs.SweepPlanned
     | runs.SweepEnded
     | runs.RunStarted

@@ -40,6 +40,8 @@ from agents.rollouts.play import Job, Means, play
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.settings import read_settings
+from api.sweeps.plan import site_templates
+from benchmarks.shipped import template
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import RewardGraded, RunMissing, SeedsRule, Step
 from projections.rewards import REWARDS
@@ -295,10 +297,10 @@ def test_a_page_is_never_left_and_its_first_result_stays(tmp_path: Path) -> None
 
 def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
     """A sweep's jobs for one task."""
-    template = TASKS[task].template()
-    event = plan_sweep(SeedSweep("s1", [template], [seed], siblings), template.template_id, EMPTY, rng_seed=7)
+    planned = template(f"miniwob.{task}", TASKS[task].asks)
+    event = plan_sweep(SeedSweep("s1", [planned], [seed], siblings), planned.template_id, EMPTY, rng_seed=7)
     return [
-        Job(spec, template, template.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
+        Job(spec, template, planned.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
         for spec in event.specs
     ]
 
@@ -455,7 +457,7 @@ def test_a_plan_with_slots_does_what_each_instance_asks_for(task: str, tabs: Tab
     with MiniWob(task, tabs) as env:
         for seed in (1, 2):
             instance = env.reset(seed)
-            plan = env.task.template().plan_steps
+            plan = site_templates(env)[0].plan_steps
             execution = MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance)
             assert execution.status == "completed"
             assert tuple(taken.step for taken in execution.taken) == plan
@@ -465,7 +467,7 @@ def test_a_plan_with_slots_does_what_each_instance_asks_for(task: str, tabs: Tab
 def test_a_plan_that_names_what_the_page_does_not_show_halts(tabs: Tabs) -> None:
     with MiniWob("enter-text", tabs) as env:
         instance = env.reset(1)
-        plan = env.task.template().plan_steps
+        plan = site_templates(env)[0].plan_steps
         execution = MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance)
         assert (execution.status, [taken.outcome for taken in execution.taken]) == ("halted", ["no_such_field"])
         assert env.mutations(instance) == ()
@@ -474,7 +476,7 @@ def test_a_plan_that_names_what_the_page_does_not_show_halts(tabs: Tabs) -> None
 @pytest.mark.parametrize("task", ["choose-list", "focus-text-2"])
 def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Tabs) -> None:
     with MiniWob(task, tabs) as env:
-        plan, instance = env.task.template().plan_steps, env.reset(3)
+        plan, instance = site_templates(env)[0].plan_steps, env.reset(3)
         assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
         run = failed_run(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
         (found,) = recover("run", run, miniwob_inspectors(tabs)(env, instance, 0)).proposals

@@ -15,7 +15,7 @@ from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.executor import Assignment, Execution, Executor
 from agents.executors.plan import PlanExecutor, execute
 from agents.executors.walk import walk_plan
-from agents.rollouts.tasks import template
+from benchmarks.shipped import template
 from eventlog.events import Step, Template
 from tests.browser.site import OwnSite
 

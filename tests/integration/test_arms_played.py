@@ -22,15 +22,17 @@ from agents.plans import plan_from
 from agents.rollouts.arms import plan_suite
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
-from agents.rollouts.tasks import PLANS
-from agents.suites import build_micro_suite
+from agents.suites.bundled import bundled_for
+from agents.suites.micro_suite import build_micro_suite
 from api.course import Course
 from api.evaluations.arms import jobs_of_arms
-from api.evaluations.benchmarks import freeze_on, site_tasks
+from api.evaluations.benchmarks import benchmark_tasks, freeze_on
 from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
 from api.house import House
 from api.queries.champion import present_champion
 from api.reporter import Advance
+from api.sweeps.plan import site_templates
+from benchmarks.shipped import PLANS
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan
@@ -63,7 +65,14 @@ def a_benchmark(
     """A benchmark of one task on the golden log."""
     admitted(house.store, "marketplace")
     seeds = range(9_100, 9_100 + visible), range(20_000, 20_000 + sealed)
-    frozen = freeze_benchmark("b-1", "marketplace", site_tasks(client, [TASK], 40), *seeds, 1, challengers=challengers)
+    frozen = freeze_benchmark(
+        "b-1",
+        "marketplace",
+        benchmark_tasks([each for each in site_templates(client) if each.template_id == TASK]),
+        *seeds,
+        1,
+        challengers=challengers,
+    )
     return freeze_on(house, frozen, "ann")
 
 
@@ -96,9 +105,11 @@ def test_both_arms_start_from_the_plans_that_were_recorded_when_the_evaluation_w
 
 
 def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(house: House, client: EnvClient) -> None:
-    task = site_tasks(client, [TASK], 40)[0].model_copy(update={"oracle_task_id": "theirs"})
+    task = benchmark_tasks([each for each in site_templates(client) if each.template_id == TASK])[0].model_copy(
+        update={"oracle_task_id": "theirs"}
+    )
     with pytest.raises(UnknownTemplate, match=r"No plan is known for the task 'theirs'.* or a model in FLYWHEEL_MODEL"):
-        plan_suite([task], "marketplace", house.store, house.blobs, None)
+        plan_suite([task], "marketplace", house.store, house.blobs, None, bundled_for("marketplace"))
 
 
 def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:

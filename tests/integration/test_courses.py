@@ -12,7 +12,6 @@ from agents.learning.memory import build_memory_artifact, content_reader
 from agents.plans import anchor_of
 from agents.rollouts.dispatching.durable import Terms
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import PLANS, template
 from api.controllers.fast import Controller
 from api.course import Course
 from api.evaluations.evaluate import judge_again
@@ -22,6 +21,7 @@ from api.queries.champion import present_champion
 from api.sweeps.candidates import trial_pool
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.worker import work
+from benchmarks.shipped import PLANS, template
 from eventlog.events import (
     CourseClosed,
     CourseOpened,

@@ -20,11 +20,11 @@ from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.decompose import decompose
 from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.tasks import PLANS
 from api.course import Course
 from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import play_jobs
+from benchmarks.shipped import PLANS
 from eventlog.events import SweepPlanned, Template
 from eventlog.store import Append
 from projections.rewards import REWARDS

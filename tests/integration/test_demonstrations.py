@@ -17,7 +17,6 @@ from agents.executors.executor import Assignment, Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import PLANS
 from api.cli.main import run_command
 from api.course import Course
 from api.datasets import freeze
@@ -26,6 +25,7 @@ from api.errors import SessionNotKept
 from api.house import House
 from api.sweeps.jobs import refuse_session_not_kept
 from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
+from benchmarks.shipped import PLANS
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing
 from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens

@@ -146,7 +146,7 @@ def test_whatever_decides_or_plays_refuses_to_begin_on_a_log_with_forged_events(
 ) -> None:
     champion = str(present_champion(house.views()).pointed_artifact())
     forge(house)
-    nothing = cast("Any", SimpleNamespace(environment=None, tabs=None))
+    nothing = cast("Any", SimpleNamespace(environment=None, inside=None))
     for module in (gate, sweep_setup):
         monkeypatch.setattr(module, "placed_at", lambda *_: nullcontext(nothing))
     slow_course = SlowCourse(stages=())

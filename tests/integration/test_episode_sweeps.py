@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agents.executors.episodes import on_episodes
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
@@ -38,8 +37,8 @@ def test_questions_are_admitted_swept_and_graded(empty_house: House) -> None:
     house = empty_house
     with placed_at(house, SUMS) as placed:
         assert placed.is_ours
-        assert placed.episodes is not None
-        executor = PolicyExecutor(Scripted(answer), opening=on_episodes(placed.episodes))
+        assert placed.inside is not None
+        executor = PolicyExecutor(Scripted(answer), opening=placed.inside.opening)
         first_facts(house)
         see_admission(house, placed.environment, SUMS, partial(admit_at_first_use, placed=placed, reporter=Quiet()))
         state = house.views().get(ENVIRONMENTS, SUMS)
@@ -64,6 +63,6 @@ def test_only_a_policy_acts_where_there_are_no_pages(empty_house: House, way: Wa
     with (
         placed_at(empty_house, SUMS) as placed,
         pytest.raises(WrongWay, match="policy"),
-        executor_of(way, empty_house.settings, episodes=placed.episodes),
+        executor_of(way, empty_house.settings, inside=placed.inside),
     ):
         pass

@@ -12,11 +12,12 @@ from agents.envs.clients.client import EnvClient
 from agents.executors import recorded_pages
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.arms import plan_suite
+from agents.suites.bundled import bundled_for
 from api.controllers.fast import Controller
 from api.controllers.fast_next import decide
 from api.course import Course
 from api.errors import OtherExecutor
-from api.evaluations.benchmarks import freeze_on, site_tasks, without_plans
+from api.evaluations.benchmarks import benchmark_tasks, freeze_on, without_plans
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.history.replay import replay_run
 from api.history.whatif.compose import if_reward, if_rule
@@ -25,6 +26,7 @@ from api.house import House
 from api.queries.benchmarks import first_benchmark_name
 from api.queries.champion import present_champion
 from api.reporter import Advance
+from api.sweeps.plan import site_templates
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -175,7 +177,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     frozen = house.views().find(BENCHMARKS)[first_benchmark_name("marketplace")].frozen_event()
     point(house.store, house.views(), BY_HAND, "a trial", "ann")
     assert play_and_settle(house, client, "eval-1", COURSE, Watching()) == "eval-1 was decided: void"
-    suite = plan_suite(frozen.templates, "marketplace", house.store, house.blobs, None)
+    suite = plan_suite(frozen.templates, "marketplace", house.store, house.blobs, None, bundled_for("marketplace"))
     open_evaluation(house.store, "eval-2", frozen, PRESENT, challenger, COURSE.rules, "controller", suite=suite)
     assert play_and_settle(house, client, "eval-2", COURSE, Watching()) == "eval-2 was decided: void"
     pointed = house.views().get(CHAMPIONS, CHAMPION)
@@ -197,7 +199,7 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
 ) -> None:
     house = empty_house
     admitted(house.store, "marketplace")
-    held = site_tasks(client, tasks, 40)
+    held = benchmark_tasks([each for each in site_templates(client) if each.template_id in tasks])
     small = freeze_on(house, freeze_benchmark("marketplace-1", "marketplace", held, [9_000], [10_000], 1), "ann")
     freeze_on(house, freeze_benchmark("by-hand", "marketplace", held, [0], [1], 1), "ann")  # where sweeps would begin
     reporter = Watching(stop)

@@ -21,7 +21,6 @@ from agents.models.wire import Patience
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.play import Job
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import templates
 from api.cli.main import run_command
 from api.course import Course
 from api.errors import NoJudge, Unknown
@@ -31,6 +30,7 @@ from api.house import House
 from api.settings import Settings
 from api.sweeps.jobs import play_jobs
 from api.sweeps.models import judge_from
+from benchmarks.shipped import templates
 from eventlog.events import AnyEvent, JudgeOpined
 from eventlog.store import Append
 from projections.judges import JUDGES, Calibration, calibrate_judges, judge_name

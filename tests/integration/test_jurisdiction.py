@@ -12,7 +12,7 @@ from agents.learning.memory_scope import entries_of
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
 from agents.plans import anchor_of
 from agents.rewards import DEFAULT_PRICES
-from agents.rollouts.tasks import PLANS
+from agents.suites.bundled import bundled_suites
 from api.controllers.fast_next import decide
 from api.course import Course
 from api.evaluations.artifacts import resolve_artifact
@@ -62,9 +62,15 @@ def put(house: House, stream: str, *events: AnyEvent) -> None:
     house.store.append([Append(stream, events, "test")])
 
 
+def shipped_plan(site: str) -> tuple[Step, ...]:
+    """The plan of a site's task in its suite."""
+    tasks = (task for suite in bundled_suites().values() for task in suite.tasks)
+    return next(task.steps for task in tasks if task.graded_as == TASKS[site])
+
+
 def own_step(site: str) -> Step:
     """A step of a site's plan that no other plan has."""
-    return next(step for step in PLANS[TASKS[site]] if step.label and step.type != "navigate")
+    return next(step for step in shipped_plan(site) if step.label and step.type != "navigate")
 
 
 @pytest.fixture
@@ -79,7 +85,8 @@ def house(empty_house: House) -> House:
             f"{site}-1", site, [BenchmarkTemplate(**facts, max_steps=20)], [], range(10), 1, challengers=5
         )
         freeze_into(empty_house.store, frozen, "test")
-        plan = (START, *PLANS[task]) if PLANS[task][0] != START else PLANS[task]
+        plan = shipped_plan(site)
+        plan = plan if plan[0] == START else (START, *plan)
         sweep = SweepPlanned(
             sweep=f"{site}-1",
             environment=site,

@@ -33,7 +33,6 @@ from agents.rollouts.play import Job, Means, drawing_seed
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import template
 from api.course import Course
 from api.datasets import freeze
 from api.errors import NoModel
@@ -41,6 +40,7 @@ from api.house import House
 from api.settings import Settings
 from api.sweeps.executors import Way, executor_of
 from api.sweeps.jobs import play_jobs
+from benchmarks.shipped import OPERATIONS, template
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import MESSAGE_TYPE, get_messages
 from eventlog.events import (
@@ -264,7 +264,7 @@ def watched(
     (job,), store, blobs = jobs([CANONICAL_SEED]), a_store(), MemoryBlobs()
     with model(host, model="checker") as asked:
         watch = watch_factory(
-            "marketplace",
+            OPERATIONS["marketplace"],
             look=(lambda instance, since: read_mutations(client, instance, since)) if has_record else None,
             by_model=ModelVerifier(asked),
         )

@@ -13,12 +13,12 @@ from starlette.responses import JSONResponse, Response
 from agents.envs.provider import Site
 from agents.models.errors import ModelUnreachable
 from agents.models.model import ChatMessage, CompletionRequest
-from agents.rollouts.tasks import template
 from api.cli.main import run_command
 from api.errors import NoModel
 from api.house import House
 from api.settings import Settings
 from api.sweeps.advisor import PATIENCE, advisor_of, patience_within
+from benchmarks.shipped import template
 from eventlog.events import (
     InsertSteps,
     ModelCalled,

@@ -13,7 +13,7 @@ from agents.learning.recovery.budgets import BUDGETS
 from agents.plans import Piece, anchor_of
 from agents.rollouts.play import Job, Means, Played, play
 from agents.rollouts.record import stopwatch
-from agents.rollouts.tasks import template
+from benchmarks.shipped import template
 from eventlog.events import Change, HintRecorded, RecoveryDecided, RewardGraded, SeedsRule, Spec, Template
 from tests.unit.test_agent_samples import BOOK, EMPTY
 

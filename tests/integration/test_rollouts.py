@@ -31,9 +31,9 @@ from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.play import TRIES, Job, Means, Played, play, start_facts
 from agents.rollouts.record import abandon, rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.tasks import templates
 from agents.rollouts.trials import TrialPiece
 from api.history.withdraw import withdraw_runs
+from benchmarks.shipped import templates
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import (
     ArmRun,

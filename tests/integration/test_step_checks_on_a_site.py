@@ -24,15 +24,15 @@ from agents.learning.step_checks import (
     verify_observation,
 )
 from agents.models.scripted import Scripted
-from agents.rewards import OPS_BY_SITE, Grading, GymResult, Info, RunResult, SyntheticEnvReward, returns, step_kind
-from agents.rollouts.tasks import PLANS
+from agents.rewards import Grading, GymResult, Info, RunResult, SyntheticEnvReward, returns
+from benchmarks.shipped import OPERATIONS, PLANS
 from eventlog.events import Step
 from tests.sites import SharedSite
 
 SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 TASKS = ["marketplace.lead_filtered_search", "marketplace.phone_reveal"]
 """Tasks whose plans pass on this seed, and whose every change the marketplace's table pays."""
-TABLE = OPS_BY_SITE["marketplace"]
+TABLE = OPERATIONS["marketplace"].table
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def walked(task: str, instance: Instance, verifier: StepVerifier) -> list[tuple[
         for step in PLANS[task]:
             moved = act(step, page, session)
             page = moved or page
-            kind = step_kind("marketplace", step.type, step.label)
+            kind = OPERATIONS["marketplace"].kind_of(step.type, step.label)
             status, text = (None, None) if moved is None else (moved.status, moved.text())
             found.append(
                 (

@@ -20,12 +20,12 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.envs.sites.marketplace.app import ALL_TASKS
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import templates
 from api.course import Course
 from api.house import House
 from api.reporter import Advance, Reporter
 from api.sweeps.plan import first_facts, plan, play_sweep
 from api.sweeps.progress import sweep_progress
+from benchmarks.shipped import templates
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned
 
 TOKEN = "a token that outlives the site"

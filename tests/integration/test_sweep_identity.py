@@ -14,7 +14,7 @@ from agents.rollouts.dispatching.dispatch import Call, Dispatch
 from agents.rollouts.play import Job, Means, Played
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.tasks import templates
+from benchmarks.shipped import templates
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import SeedsRule
 from tests.integration.test_rollouts import outcome

@@ -15,7 +15,6 @@ from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.dispatching.durable import Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import templates
 from api.course import Course
 from api.history.disown import disown, forged_events
 from api.house import House
@@ -23,6 +22,7 @@ from api.locks import only_controller
 from api.sweeps.backlog import Backlog
 from api.sweeps.learner import Learner
 from api.sweeps.plan import first_facts, make_up, plan
+from benchmarks.shipped import templates
 from eventlog.blobs.memory import MemoryBlobs
 from eventlog.events import (
     Anchor,

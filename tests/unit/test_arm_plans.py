@@ -7,7 +7,8 @@ import pytest
 from agents.models.scripted import Scripted
 from agents.rollouts.arms import plan_suite, planned_templates
 from agents.rollouts.errors import PlanRefused
-from agents.rollouts.tasks import PLANS
+from agents.suites.bundled import bundled_for
+from benchmarks.shipped import PLANS
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import BenchmarkTemplate, SweepPlanned, Template
 from eventlog.store import Position
@@ -15,6 +16,7 @@ from tests.unit.test_agent_samples import EMPTY, OPEN, a_store, add
 from tests.unit.test_decompose import PLAN, answer
 
 SHIPPED = "marketplace.phone_reveal"
+SUITE = bundled_for("marketplace")
 
 
 def task(oracle: str, max_steps: int = 40) -> BenchmarkTemplate:
@@ -26,8 +28,8 @@ def task(oracle: str, max_steps: int = 40) -> BenchmarkTemplate:
 def test_a_plan_is_shipped_or_made_of_the_instruction_once() -> None:
     store, blobs, model = a_store(), MemoryBlobs(), Scripted([answer(*PLAN)])
     templates = (task(SHIPPED), task("theirs"))
-    suite = plan_suite(templates, "site", store, blobs, model)
-    assert plan_suite(templates, "site", store, blobs, Scripted([])) == suite
+    suite = plan_suite(templates, "site", store, blobs, model, SUITE)
+    assert plan_suite(templates, "site", store, blobs, Scripted([]), SUITE) == suite
     found = planned_templates(templates, suite, store, blobs, Position(1))
     assert {name: each.plan_steps for name, each in found.items()} == {
         "t-marketplace.phone_reveal": PLANS[SHIPPED],

@@ -7,7 +7,7 @@ from agents.learning.capture import Captured, FailingStep, GoodRun, capture, fai
 from agents.learning.occasions import OccasionPiece
 from agents.learning.retrieval import overlay_memory
 from agents.plans import Plan
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 from eventlog.events import ExemplarCaptured, FollowLink, InsertSteps, PairedRule, PreferTarget, SnippetLearned, Step
 
 SITE = "marketplace"

@@ -24,7 +24,7 @@ from agents.rollouts.decompose import (
 )
 from agents.rollouts.errors import BadSweep, PlanRefused
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 from eventlog.blobs import MemoryBlobs
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import ModelCalled, Step, Template

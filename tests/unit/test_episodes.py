@@ -15,7 +15,8 @@ from agents.envs.episodes.names import is_episode_name, parse_episode_name
 from agents.envs.episodes.opening import open_episodes
 from agents.envs.errors import InstanceClosed, NoPages, TaskNotGraded
 from agents.envs.probing.probes import report
-from agents.executors.episodes import on_episodes
+from agents.executors.episodes.kit import episodes_target
+from agents.executors.episodes.surface import on_episodes
 from agents.executors.executor import Assignment, Execution
 from agents.executors.open_actions import OPEN_PROMPT_VERSION, open_schema, open_system_prompt
 from agents.executors.plan import PlanExecutor
@@ -23,7 +24,6 @@ from agents.executors.policy import PolicyExecutor
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
 from agents.rollouts.facts import execution_facts
-from api.environments.episodes import episodes_target
 from eventlog.chain import digest
 from eventlog.events import Step, StepTaken
 

@@ -13,13 +13,11 @@ from agents.envs.clients.session import Session
 from agents.envs.provider import known_sites
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
-from agents.envs.sites.marketplace.drift import CANONICAL, SEALED, TRAINING, drift_family
+from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.marketplace.tasks import TASKS
 from agents.executors.plan import execute
-from agents.rollouts.errors import UnknownTemplate
-from agents.rollouts.tasks import PLANS, template, templates
-from api.course import Course
+from benchmarks.shipped import PLANS, templates
 
 UNDRIFTED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)
 INSTRUCTIONS = {task.task_id: task.instruction for task in TASKS}
@@ -92,36 +90,9 @@ def test_a_plan_passes_where_nothing_drifted_and_stops_at_its_address_where_it_d
     assert [taken.outcome for taken in done.taken] == (["ok"] * len(PLANS[task_id]) if is_sound else ["not_found"])
 
 
-def test_every_task_of_every_site_has_a_plan_in_its_cluster_and_a_task_without_one_is_refused() -> None:
+def test_every_task_of_every_site_has_a_plan_in_its_cluster() -> None:
     tasks = [task for kind in known_sites().values() for task in kind.tasks]
     made = templates({task.task_id: task.instruction for task in tasks})
     assert [found.template_id for found in made] == sorted(task.task_id for task in tasks) == sorted(PLANS)
     assert {found.template_id: found.cluster for found in made} == {task.task_id: task.cluster for task in tasks}
     assert all(found.oracle_task_id == found.template_id and found.plan_steps for found in made)
-    with pytest.raises(UnknownTemplate, match=r"marketplace\.buy"):
-        template("marketplace.buy", "Buy it.")
-
-
-def drifted(seeds: range | tuple[int, ...]) -> set[str]:
-    return {drift_family(seed).name for seed in seeds} - {CANONICAL.name}
-
-
-def training_seeds(course: Course) -> range:
-    return range(ROUNDS * course.seeds_per_round)
-
-
-def test_no_way_that_a_sealed_seed_drifts_is_seen_in_training() -> None:
-    course = Course()
-    assert drifted(course.sealed_seeds) == {family.name for family in SEALED}
-    assert drifted(training_seeds(course)) == {family.name for family in TRAINING}
-    assert not drifted(course.sealed_seeds) & drifted(training_seeds(course))
-    assert not drifted(course.sealed_seeds) & drifted(course.visible_seeds)
-
-
-def test_training_and_benchmark_have_no_seed_and_no_catalogue_in_common() -> None:
-    course = Course()
-    judged = {*course.visible_seeds, *course.sealed_seeds}
-    assert len(judged) == len(course.visible_seeds) + len(course.sealed_seeds)
-    assert not judged & set(training_seeds(course))
-    boats = {Harbour(seed).catalogue.digest for seed in judged}
-    assert not boats & {Harbour(seed).catalogue.digest for seed in training_seeds(course)[: course.seeds_per_round]}

@@ -14,7 +14,7 @@ from agents.envs.sites.helpdesk.instance import Desk
 from agents.envs.sites.helpdesk.search import read_query
 from agents.envs.sites.helpdesk.tasks import TASKS, to_answer, to_merge, to_triage
 from agents.envs.sites.instances import Instances
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 
 ALL = (CANONICAL, *TRAINING, *SEALED)
 SEEDS = tuple({drift_family(seed).name: seed for seed in (*range(40), *range(10_000, 10_040))}.values())

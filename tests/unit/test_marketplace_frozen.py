@@ -15,7 +15,7 @@ from agents.envs.sites.marketplace.app import page_app
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.executors.plan import execute
 from agents.plans import apply_change
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 from eventlog.events import FollowLink
 
 SEEDS = (*range(5), *range(10_000, 10_005))

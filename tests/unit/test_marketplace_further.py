@@ -28,7 +28,7 @@ from agents.envs.sites.marketplace.further_tasks import (
 from agents.envs.sites.marketplace.instance import Harbour, is_gated
 from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, entry_key, has_papers, papers_of
 from agents.envs.sites.marketplace.tasks import LEAD_ID, PHONE_ID
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 
 SEED = 11
 CANONICAL_SEED = next(seed for seed in range(9) if drift_family(seed) is CANONICAL)

@@ -32,11 +32,11 @@ from agents.envs.episodes.openenv import OpenEnvEpisode
 from agents.envs.episodes.opening import open_episodes
 from agents.envs.errors import ContractBroken, EnvironmentDown
 from agents.envs.probing.probes import report
-from agents.executors.episodes import on_episodes
+from agents.executors.episodes.kit import episodes_target
+from agents.executors.episodes.surface import on_episodes
 from agents.executors.executor import Assignment
 from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
-from api.environments.episodes import episodes_target
 
 REAL = os.environ.get("FLYWHEEL_TEST_OPENENV")
 GUESS = Path(__file__).parents[1] / "openenv_guess.py"

@@ -17,12 +17,11 @@ from agents.envs.sites.marketplace.further_oracle import DRAW
 from agents.envs.sites.marketplace.oracle import LEAD, PHONE
 from agents.rewards import (
     DEFAULT_OPS,
-    OPS_BY_SITE,
     EpisodeState,
     Grading,
     GymResult,
     Info,
-    MarketplaceListingReward,
+    ListingReward,
     RewardSignal,
     RunResult,
     SyntheticEnvReward,
@@ -30,9 +29,10 @@ from agents.rewards import (
     mutation_key,
     oracle_step_reward,
     returns,
-    step_kind,
 )
-from agents.rollouts.tasks import PLANS
+from agents.suites.tasks import NO_OPERATIONS
+from benchmarks.shipped import OPERATIONS as TABLES
+from benchmarks.shipped import PLANS
 
 MICRO = 1_000_000
 SITES = Path(sites.__path__[0])
@@ -188,7 +188,7 @@ def recorded_by(site: str) -> set[str]:
 
 @pytest.mark.parametrize("site", KNOWN)
 def test_a_sites_table_names_what_it_records_and_nothing_else(site: str) -> None:
-    assert expected_ops(OPS_BY_SITE[site], None) == recorded_by(site) != set()
+    assert expected_ops(TABLES[site].table, None) == recorded_by(site) != set()
 
 
 def test_the_operations_of_a_site_are_found_in_its_source() -> None:
@@ -198,15 +198,15 @@ def test_the_operations_of_a_site_are_found_in_its_source() -> None:
 @pytest.mark.parametrize("task", PLANS)
 def test_every_planned_step_has_a_kind_and_the_last_one_is_of_a_kind_that_changes_something(task: str) -> None:
     site = task.partition(".")[0]
-    kinds = [step_kind(site, step.type, step.label) for step in PLANS[task]]
+    kinds = [TABLES[site].kind_of(step.type, step.label) for step in PLANS[task]]
     assert None not in kinds
-    assert {*kinds} <= {*OPS_BY_SITE[site], "fill"}
-    assert expected_ops(OPS_BY_SITE[site], kinds[-1])
-    assert len({expected_ops(OPS_BY_SITE[site], kind) for kind in kinds} - {frozenset()}) == 1
+    assert {*kinds} <= {*TABLES[site].table, "fill"}
+    assert expected_ops(TABLES[site].table, kinds[-1])
+    assert len({expected_ops(TABLES[site].table, kind) for kind in kinds} - {frozenset()}) == 1
 
 
 def test_a_caption_that_is_not_known_has_no_kind() -> None:
-    assert step_kind("marketplace", "submit", "Other") is step_kind("elsewhere", "submit", "Search") is None
+    assert TABLES["marketplace"].kind_of("submit", "Other") is NO_OPERATIONS.kind_of("submit", "Search") is None
 
 
 def ended(terminal: Any, result: RunResult | None = None, reward: Any = REWARD) -> RewardSignal | None:
@@ -237,14 +237,14 @@ def test_an_oracle_that_could_not_answer_is_no_reward_and_neither_zero_nor_the_g
 
 def test_without_an_oracle_the_parents_gate_decides_and_what_the_agent_claims_counts_only_there() -> None:
     done = RunResult(is_done=True, summary={"make": "Bayliner", "price": " ", "url": "/b"})
-    parent = MarketplaceListingReward()
+    parent = ListingReward()
     for reward in (REWARD, parent):
         found = reward.episode(done, EpisodeState())
         assert found == RewardSignal({"gate_done": 500_000, "gate_fields": 500_000 * 2 // 3})
         assert reward.episode(RunResult(summary=done.summary), EpisodeState()) == RewardSignal(
             {"gate_done": 0, "gate_fields": 0}
         )
-    full = MarketplaceListingReward(required_fields=()).episode(RunResult(is_done=True), EpisodeState())
+    full = ListingReward(required_fields=()).episode(RunResult(is_done=True), EpisodeState())
     assert full is not None
     assert full.value == MICRO
     graded = ended(GRADED, done)
@@ -253,14 +253,14 @@ def test_without_an_oracle_the_parents_gate_decides_and_what_the_agent_claims_co
 
 
 def test_it_goes_wherever_its_parent_does() -> None:
-    assert isinstance(REWARD, MarketplaceListingReward)
+    assert isinstance(REWARD, ListingReward)
     steps = [("open /a", GymResult(Info(url="http://m.test/a"))), ("x", GymResult(Info(is_malformed=True)))]
     done = RunResult(is_done=True, summary={"make": "m", "price": "1", "url": "/b"})
-    assert returns(REWARD, steps, done, None) == returns(MarketplaceListingReward(), steps, done, None)
+    assert returns(REWARD, steps, done, None) == returns(ListingReward(), steps, done, None)
 
 
 def test_manners_cost_and_a_longer_run_earns_no_more_by_being_longer() -> None:
-    reward = MarketplaceListingReward(hosts=frozenset({"m.test"}))
+    reward = ListingReward(hosts=frozenset({"m.test"}))
     malformed, away = GymResult(Info(is_malformed=True)), GymResult(Info(url="http://ads.test/"))
     assert reward.step("a", malformed, EpisodeState()).components == {"format": -100_000}
     assert reward.step("a", away, EpisodeState()).components == {"off_site": -500_000}

@@ -8,7 +8,7 @@ from agents.learning.occasions import OccasionPiece, lesson_id, occasion_at, pag
 from agents.learning.piece_content import content_bytes
 from agents.learning.retrieval import overlay_memory, retrieve
 from agents.plans import Piece, Plan, anchor_of
-from agents.rollouts.tasks import PLANS
+from benchmarks.shipped import PLANS
 from eventlog.events import (
     Change,
     EditStep,

@@ -17,8 +17,8 @@ from agents.envs.sites.marketplace.catalog import Boat, catalogue
 from agents.envs.sites.marketplace.further_tasks import CONTACT_WANTED, SPEC_WANTED, WATCH_WANTED, right_boat
 from agents.envs.sites.marketplace.papers import RATIO, RATIO_PAPER, entry_key, papers_of
 from agents.plans import Plan, apply_change
-from agents.rollouts.tasks import PLANS
 from benchmarks.base_rates import Room, room_of
+from benchmarks.shipped import PLANS
 from eventlog.events import FollowLink, Step
 
 SEEDS = (*range(150), *range(10_000, 10_150))

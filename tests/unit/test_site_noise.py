@@ -9,8 +9,8 @@ from agents.envs.sites.helpdesk.instance import Desk
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.instance import Harbour
 from agents.envs.sites.noise import Noise, Troubles
-from agents.rollouts.tasks import PLANS
 from benchmarks.base_rates import room_of
+from benchmarks.shipped import PLANS
 
 NOISY = (
     "marketplace.price_watch",

@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 from agents.envs.contract import INSTANCE_HEADER, Mutation
 from agents.envs.provider import known_sites
 from agents.executors.plan import execute
-from agents.rollouts.tasks import PLANS
 from benchmarks.base_rates import room_of
+from benchmarks.shipped import PLANS
 
 MUTATIONS = TypeAdapter(tuple[Mutation, ...])
 SEEDS = (0, 3, 10_001)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agents.envs.miniwob.plans import PLANS
 from agents.envs.miniwob.tasks import TASKS
 from agents.envs.miniwob.view import View, VisibleElement
-from agents.executors.miniwob.plan import resolve_step, target
+from agents.executors.miniwob.slot_surface import resolve_step, target
 from agents.executors.slots import Unfilled, either, fill, fill_slots, slots_of
+from benchmarks.shipped import PAGE_PLANS as PLANS
+from benchmarks.shipped import template
 from eventlog.events import Step
 
 INSTRUCTION = 'Enter the username "ann" and the password "x (1)", 3rd try.'
@@ -85,5 +86,5 @@ def test_every_plan_is_of_a_task_and_has_slots_that_are_known() -> None:
         for step in plan:
             for text in (step.label or "", step.value or ""):
                 assert "".join(slots_of(text)).count("{") == text.count("{"), text
-    assert TASKS["enter-text"].template().plan_steps == PLANS["enter-text"]
-    assert TASKS["read-table"].template().plan_steps[0].type == "navigate"
+    assert template("miniwob.enter-text", "Enter.").plan_steps == PLANS["enter-text"]
+    assert template("miniwob.read-table", "Read.").plan_steps[0].type == "navigate"

@@ -18,9 +18,9 @@ from agents.learning.step_checks import (
 )
 from agents.models.model import Image
 from agents.models.scripted import Scripted
-from agents.rewards import OPS_BY_SITE
+from benchmarks.shipped import OPERATIONS
 
-TABLE = OPS_BY_SITE["marketplace"]
+TABLE = OPERATIONS["marketplace"].table
 PASSED, FAILED = '{"passed": true, "reason": "it shows"}', '{"passed": false, "reason": "it does not"}'
 PICTURE = Image("image/png", b"\x89PNG")
 LEAD: dict[str, object] = {"id": 4, "operation": "lead_submitted", "target_type": "boat", "target_id": "7"}

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
-from eventlog.events import Template
-
 from ..contract import MICRO
 
 Argument = Literal["text", "json", "none"]
@@ -87,18 +85,6 @@ class EpisodeKind:
     def by_name(self) -> Mapping[str, ActionSpec]:
         """The actions by name."""
         return {each.name: each for each in self.actions}
-
-
-def episode_template(kind: EpisodeKind) -> Template:
-    """The only task of a kind as a template. It has no plan: an executor that follows plans cannot play it."""
-    return Template(
-        template_id=kind.name,
-        cluster=kind.cluster,
-        oracle_task_id=kind.name,
-        instruction=kind.instruction,
-        plan_text=kind.instruction,
-        max_steps=kind.max_steps,
-    )
 
 
 def reward_in_micro(reward: float) -> int:

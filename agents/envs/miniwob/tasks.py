@@ -6,15 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from eventlog.events import Step, Template
-
 from ..contract import TaskText
 from .errors import UnknownPage
-from .plans import PLANS
 
 SITE: Final = "miniwob"
 Varies = Literal["answer", "places"]
-_OPEN: Final = (Step(type="navigate", intent="open the page", url="/"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +32,6 @@ class Task:
     def task_text(self) -> TaskText:
         """The task as reported by health."""
         return TaskText(task_id=self.task_id, instruction=self.asks)
-
-    def template(self) -> Template:
-        """The task as a sweep template. Without a plan written in advance, its plan only opens the page."""
-        return Template(
-            template_id=self.task_id,
-            cluster=self.task_text().cluster,
-            oracle_task_id=self.task_id,
-            instruction=self.asks,
-            plan_steps=PLANS.get(self.name, _OPEN),
-        )
 
 
 _ALL: Final = (

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Final
 
 from ..addresses import without_secrets
 from ..clients.client import EnvClient
@@ -18,13 +16,9 @@ from ..contract import TaskText
 from ..environment import Environment
 from ..foreign.dialect import Dialect
 from ..provider import Site, known_sites, local_site
-from ..sites.helpdesk.solve import solve as solve_helpdesk
-from ..sites.marketplace.solve import solve as solve_marketplace
+from ..sites.solvers import SOLVERS
 from .probes import SEEDS
 from .target import Solve, Started, Target
-
-SOLVERS: Final[Mapping[str, Solve]] = MappingProxyType({"helpdesk": solve_helpdesk, "marketplace": solve_marketplace})
-"""Known solutions of our sites' tasks, by site."""
 
 
 def probe_target(

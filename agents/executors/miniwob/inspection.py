@@ -18,7 +18,7 @@ from ...plans import Plan
 from ..slots import Unfilled, fill
 from ..walk import walk_plan
 from .executor import MiniWobSurface
-from .plan import SlotSurface
+from .slot_surface import SlotSurface
 
 PAGE: Final = "/"
 _SLOTS: Final = ("{quoted}", "{quoted:2}", "{number}", "{number:2}", "{number:3}")

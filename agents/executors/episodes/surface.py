@@ -10,10 +10,10 @@ from typing import Final
 
 from eventlog.events import Step
 
-from ..envs.contract import Instance
-from ..envs.episodes.environment import EpisodeEnvironment
-from ..envs.episodes.episode import ActionSpec, UnfitArgument
-from .surface import Acted, Surface
+from ...envs.contract import Instance
+from ...envs.episodes.environment import EpisodeEnvironment
+from ...envs.episodes.episode import ActionSpec, UnfitArgument
+from ..surface import Acted, Surface
 
 CHARACTERS: Final = 20_000
 """Most characters of an observation that an agent is shown and that is recorded."""

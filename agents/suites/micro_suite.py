@@ -1,4 +1,4 @@
-"""Conversion of plans to suites, the request format of other runners of micro-plans, and back. Pure.
+"""Conversion of plans to micro-suites, the request format of other runners of micro-plans, and back. Pure.
 
 Field names are those of the wire (`_micro_plan`, `_plan_signature`); a Step's address, label and value are the
 `params` of its intent.
@@ -14,8 +14,10 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from eventlog.chain import canonical
-from eventlog.errors import FlywheelError, first_fault
+from eventlog.errors import first_fault
 from eventlog.events import Spec, Step, StepType
+
+from .errors import MicroSuiteRefused
 
 MAX_COST: Final = 10
 MAX_TIME_MINUTES: Final = 180
@@ -24,10 +26,6 @@ TYPES: Final[tuple[StepType, ...]] = ("navigate", "click", "fill_field", "select
 
 MICRO: Final = 1_000_000
 _NO_LOOP: Final = -1
-
-
-class SuiteRefused(FlywheelError):
-    """The suite cannot be read as a plan: {actual}; expected {expected}."""
 
 
 class _Wire(BaseModel):
@@ -57,7 +55,7 @@ class MicroIntent(_Wire):
     extract: Mapping[str, JsonValue] = Field(default_factory=dict)
 
 
-class Suite(_Wire):
+class MicroSuite(_Wire):
     """A runnable suite on the wire. Costs are dollars."""
 
     session_name: str
@@ -90,9 +88,9 @@ def build_micro_suite(
     group_id: str | None = None,
     temperature_micro: int | None = None,
 ) -> dict[str, Any]:
-    """A plan as a runnable suite, plain JSON. Raises SuiteRefused if a suite cannot represent the plan."""
+    """A plan as a runnable suite, plain JSON. Raises MicroSuiteRefused if a suite cannot represent the plan."""
     intents = tuple(_intent(index, step) for index, step in enumerate(steps))
-    suite = Suite(
+    suite = MicroSuite(
         session_name=f"micro_{domain}",
         max_cost=max_cost,
         max_time_minutes=max_time_minutes,
@@ -123,14 +121,14 @@ def suite_of(spec: Spec, steps: Sequence[Step], domain: str) -> dict[str, Any]:
 
 
 def plan_of(suite: Mapping[str, Any]) -> tuple[Step, ...]:
-    """Parse the plan of a suite. Unknown fields are ignored. Raises SuiteRefused."""
+    """Parse the plan of a suite. Unknown fields are ignored. Raises MicroSuiteRefused."""
     try:
-        found = Suite.model_validate_json(json.dumps(suite))
+        found = MicroSuite.model_validate_json(json.dumps(suite))
     except ValidationError as error:
-        raise SuiteRefused(actual=first_fault(error), expected="the fields of a suite") from error
+        raise MicroSuiteRefused(actual=first_fault(error), expected="the fields of a suite") from error
     signed = signature(suite["_micro_plan"])
     if found.plan_signature != signed:
-        raise SuiteRefused(actual=f"its signature is {found.plan_signature}", expected=signed)
+        raise MicroSuiteRefused(actual=f"its signature is {found.plan_signature}", expected=signed)
     return tuple(_step(index, intent) for index, intent in enumerate(found.micro_plan))
 
 
@@ -141,7 +139,7 @@ def signature(intents: Sequence[Mapping[str, Any]]) -> str:
 
 def _intent(index: int, step: Step) -> MicroIntent:
     if step.type not in TYPES:
-        raise SuiteRefused(actual=f"step {index} is {step.type!r}", expected=f"one of {', '.join(TYPES)}")
+        raise MicroSuiteRefused(actual=f"step {index} is {step.type!r}", expected=f"one of {', '.join(TYPES)}")
     given: dict[str, JsonValue] = {"url": step.url, "label": step.label, "value": step.value}
     given |= {"optional": True} if step.optional else {}
     return MicroIntent(
@@ -155,11 +153,11 @@ def _intent(index: int, step: Step) -> MicroIntent:
 
 def _step(index: int, intent: MicroIntent) -> Step:
     if intent.type not in TYPES:
-        raise SuiteRefused(actual=f"step {index} is {intent.type!r}", expected=f"one of {', '.join(TYPES)}")
+        raise MicroSuiteRefused(actual=f"step {index} is {intent.type!r}", expected=f"one of {', '.join(TYPES)}")
     try:
         return Step.model_validate({"type": intent.type, "intent": intent.intent, **_loop(intent), **intent.params})
     except ValidationError as error:
-        raise SuiteRefused(
+        raise MicroSuiteRefused(
             actual=f"step {index}: {first_fault(error)}", expected="url, label and value as text"
         ) from error
 

@@ -14,7 +14,7 @@ GATE: Final = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class MarketplaceListingReward:
+class ListingReward:
     """Step: `format`, `off_site`, `loop`, `url_progress`. End: the done-summary gate, `gate_done` and `gate_fields`.
 
     It rests on what the agent does and claims, so it is a proxy: it may shape rewards but never decides. Good format

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.tasks import PLANS, template
-from agents.suites import SuiteRefused, build_micro_suite, plan_of, suite_of
+from agents.suites.errors import MicroSuiteRefused
+from agents.suites.micro_suite import build_micro_suite, plan_of, suite_of
+from benchmarks.shipped import PLANS, template
 from eventlog.chain import canonical
 from eventlog.events import Step
 
@@ -89,7 +90,7 @@ def test_the_rollouts_of_a_session_share_a_profile_and_no_workflow() -> None:
 
 @pytest.mark.parametrize("kind", ["click_at", "press_key", "scroll", "finish"])
 def test_a_policys_own_steps_are_in_no_suite(kind: Any) -> None:
-    with pytest.raises(SuiteRefused, match=kind):
+    with pytest.raises(MicroSuiteRefused, match=kind):
         build_micro_suite([OPEN, Step(type=kind, intent="x")], "boats")
 
 
@@ -122,5 +123,5 @@ def test_a_suite_of_others_is_read_with_fields_that_are_not_ours() -> None:
     ],
 )
 def test_what_is_no_plan_of_ours_is_refused_and_named(suite: dict[str, Any], what: str) -> None:
-    with pytest.raises(SuiteRefused, match=what):
+    with pytest.raises(MicroSuiteRefused, match=what):
         plan_of(suite)

@@ -1,24 +1,34 @@
-"""Environments that are no web sites, for commands: opened by name, and their target for probing."""
+"""The kits of environments that are no web sites: one for each source of names."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Final, NoReturn
 
-from agents.envs.contract import Instance
-from agents.envs.episodes.environment import EpisodeEnvironment
-from agents.envs.episodes.opening import open_episodes
-from agents.envs.probing.target import Deeds, Skipped, Target
-from agents.executors.episodes import take_random_actions
+from ...envs.contract import MICRO, Instance, TaskText
+from ...envs.episodes.environment import EpisodeEnvironment
+from ...envs.episodes.names import SOURCES
+from ...envs.episodes.opening import open_episodes
+from ...envs.probing.target import Deeds, Skipped, Target
+from ..kits import Inside, Kit
+from .surface import on_episodes, take_random_actions
 
 
 @contextmanager
-def open_environment(name: str, url: str | None) -> Iterator[EpisodeEnvironment]:
+def open_inside(name: str, url: str | None, threshold_micro: int | None) -> Iterator[Inside]:
     """Open an environment by its name until the block ends. Raises as `open_episodes`."""
-    with open_episodes(name, url) as environment:
-        yield environment
+    with open_episodes(name, url, MICRO if threshold_micro is None else threshold_micro) as environment:
+        yield Inside(
+            environment=environment,
+            address=environment.admin_url,
+            executors={},
+            opening=on_episodes(environment),
+            target=lambda seeds, rng_seed: episodes_target(environment, seeds=seeds, rng_seed=rng_seed),
+            is_started=url is None,
+        )
 
 
 def episodes_target(environment: EpisodeEnvironment, *, seeds: tuple[int, ...], rng_seed: int) -> Target:
@@ -58,3 +68,15 @@ def _solution(environment: EpisodeEnvironment, seed: int) -> Callable[[Instance]
 
 def _no_stranger(_token: str) -> NoReturn:
     raise Skipped("it has no admin surface: it is asked in this process")
+
+
+def _open_here(name: str, _chromium: Path | None) -> AbstractContextManager[Inside]:
+    return open_inside(name, None, None)
+
+
+def _no_tasks() -> Mapping[str, tuple[TaskText, ...]]:
+    """No list: a source has as many environments as names."""
+    return {}
+
+
+KITS: Final = tuple(Kit(source, (), _open_here, _no_tasks, open_inside) for source in SOURCES)

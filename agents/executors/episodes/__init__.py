@@ -1,0 +1,1 @@
+"""How an agent acts in an environment that is no web site."""

@@ -1,0 +1,88 @@
+"""Register an environment: where it runs, how it speaks and which suite is its own, once everything was checked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from agents.envs.addresses import without_secrets
+from agents.envs.connect import connect
+from agents.envs.errors import OtherSite
+from agents.envs.foreign.dialect import Dialect
+from agents.envs.sandbox import PORT
+from agents.suites.errors import OtherEnvironment
+from agents.suites.in_log import VersionedSuite, find_suite, next_version
+from agents.suites.suite_file import read_suite
+from agents.suites.tasks import tasks_on
+from eventlog.chain import canonical
+from eventlog.events import EnvironmentRegistered
+from eventlog.store import Append, Rejected
+
+from ..errors import NotRegistered
+from ..house import House
+from .connect import Where, is_kept_apart, site_elsewhere, with_secrets
+from .suites import is_suite_file
+
+STREAM: Final = "environment/{}"
+
+
+def register_environment(
+    house: House, name: str, where: Where, dialect: Dialect | None, suite: str | None, actor: str
+) -> EnvironmentRegistered:
+    """Append the registration of an environment that runs elsewhere, with its suite where that is a file.
+
+    The site is asked first: it has to answer by this name and grade the tasks of the suite. Nothing is recorded
+    otherwise. Raises NotRegistered, NoSite, BadSiteUrl, OtherSite, EnvironmentFailure, and what finding a suite raises.
+    """
+    _refuse_secrets(name, where, dialect)
+    with (
+        site_elsewhere(house.settings, name, where) as site,
+        connect(site, with_secrets(dialect)) as environment,
+    ):
+        health = environment.health()
+        if health.site != name:
+            raise OtherSite(url=environment.admin_url, actual=health.site, expected=name)
+    views = house.views()
+    versioned, request = None, None
+    if suite is not None:
+        found = (
+            VersionedSuite(read_suite(Path(suite))) if is_suite_file(suite) else find_suite(house.store, views, suite)
+        )
+        if not found.suite.serves(name):
+            raise OtherEnvironment(suite=found.suite.name, actual=found.suite.environment, expected=name)
+        tasks_on(found.suite, name, health.tasks)
+        versioned, request = (found, None) if found.version else next_version(views, found.suite, actor)
+    event = EnvironmentRegistered(
+        environment=name,
+        url=where.url,
+        admin_url=where.admin_url,
+        sandbox=where.sandbox,
+        port=where.port if where.sandbox is not None and where.port != PORT else None,
+        admin_port=where.admin_port,
+        token=where.token,
+        dialect=None if dialect is None else canonical(dialect.model_dump(mode="json")).decode(),
+        suite=None if versioned is None else versioned.suite.name,
+    )
+    own = Append(STREAM.format(name), (event,), actor)
+    result = house.store.append_together([own] if request is None else [request, own])
+    if isinstance(result, Rejected):
+        raise NotRegistered(name=name, actual="its suite changed meanwhile", expected="nobody else who brings it in")
+    return event
+
+
+def _refuse_secrets(name: str, where: Where, dialect: Dialect | None) -> None:
+    """Raise NotRegistered if an address or a header holds a secret, because the log is read by many."""
+    for address in (where.url, where.admin_url):
+        if address is not None and without_secrets(address) != address:
+            raise NotRegistered(
+                name=name,
+                actual="its address holds a user, a password or a query",
+                expected="an address alone; headers of the dialect may name variables that hold secrets",
+            )
+    for header, value in (dialect.headers if dialect is not None else {}).items():
+        if not is_kept_apart(value):
+            raise NotRegistered(
+                name=name,
+                actual=f"the value of the header {header} stands in its dialect",
+                expected="the name of a variable that holds it, such as $FLYWHEEL_ENV_HEADER",
+            )

@@ -1,0 +1,69 @@
+"""The site and the suite of docs/tutorial-own-site.md, as the page has them: a site that is not ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "tutorial-own-site.md"
+PORT: Final = "8950"
+TOKEN: Final = "FLYWHEEL_ENV_SHOP_TOKEN"
+_BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+def blocks(kind: str) -> list[str]:
+    """The blocks of the page in this language, in order."""
+    return [text for found, text in _BLOCK.findall(PAGE.read_text("utf-8")) if found == kind]
+
+
+@dataclass(frozen=True)
+class OwnSite:
+    """The shop of the page, running. `suite` is its suite file."""
+
+    url: str
+    port: str
+    token: str
+    suite: Path
+
+
+@contextmanager
+def serve_own_site(folder: Path) -> Iterator[OwnSite]:
+    """Serve the shop of the page in a process of its own, on a free port."""
+    (code,), (suite,) = blocks("python"), blocks("toml")
+    (folder / "shop.py").write_text(code, "utf-8")
+    (folder / "shop.toml").write_text(suite, "utf-8")
+    token, port = secrets.token_hex(16), _free_port()
+    command = [sys.executable, str(folder / "shop.py"), port]
+    process = subprocess.Popen(command, env={**os.environ, TOKEN: token}, cwd=folder)
+    try:
+        _wait_for(port)
+        yield OwnSite(f"http://127.0.0.1:{port}", port, token, folder / "shop.toml")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def _wait_for(port: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", int(port))) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError(port)
