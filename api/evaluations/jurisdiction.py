@@ -161,7 +161,7 @@ def _acts(house: House, views: Views, site: str, *contents: bytes) -> dict[str, 
 
 
 def _known_plans(house: House, views: Views, site: str) -> tuple[Plan, ...]:
-    """The plans of a site in its open sweeps, in those that somebody planned last to learn from, and in its last arms."""
+    """The plans of a site in its open sweeps, in the last ones to learn from, and in its last arms."""
     state = sweeps_on(views, site)
     names = dict.fromkeys([*state.open, *(each.sweep for each in state.rounds)])
     sweeps = (plans_of(house.store, views, name)[:1] for name in names)
