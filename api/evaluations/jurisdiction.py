@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from agents.learning.memory import build_scoped_memory, forget_everything
 from agents.learning.memory_scope import entries_of, sites_of
@@ -30,6 +30,7 @@ from ..house import House
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.sweeps import plans_of, sweeps_on
+from .arms import arm_templates
 
 
 def scope_to_site(house: House, views: Views, site: str, today: Artifact, memory: Blob) -> tuple[Artifact, Blob]:
@@ -160,11 +161,22 @@ def _acts(house: House, views: Views, site: str, *contents: bytes) -> dict[str, 
 
 
 def _known_plans(house: House, views: Views, site: str) -> tuple[Plan, ...]:
-    """The plans of a site in the sweeps that are open or that somebody planned last to learn from."""
+    """The plans of a site in its open sweeps, in the last ones to learn from, and in its last arms."""
     state = sweeps_on(views, site)
     names = dict.fromkeys([*state.open, *(each.sweep for each in state.rounds)])
     sweeps = (plans_of(house.store, views, name)[:1] for name in names)
-    return tuple(dict.fromkeys(each.plan_steps for found in sweeps for sweep in found for each in sweep.templates))
+    planned = [each.plan_steps for found in sweeps for sweep in found for each in sweep.templates]
+    return tuple(dict.fromkeys([*planned, *_last_arms(house, views, site)]))
+
+
+def _last_arms(house: House, views: Views, site: str) -> Iterator[Plan]:
+    """The plans of the newest evaluation on a benchmark of a site, which holds tasks that the last sweep may lack."""
+    benchmarks = {key: state for key, state in views.find(BENCHMARKS).items() if state.environment == site}
+    opened = (state for state in views.find(VERDICTS).values() if state.benchmark in benchmarks and state.suite)
+    newest = max(opened, key=lambda state: state.opened_since, default=None)
+    if newest is not None:
+        frozen = benchmarks[newest.benchmark].frozen_event()
+        yield from (each.plan_steps for each in arm_templates(house, frozen, newest).values())
 
 
 def _content(house: House, artifact: Artifact) -> bytes:

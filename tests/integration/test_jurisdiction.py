@@ -37,6 +37,7 @@ from eventlog.events import (
     Rules,
     SeedsRule,
     Step,
+    SweepEnded,
     SweepPlanned,
     Template,
 )
@@ -262,6 +263,19 @@ def test_a_scoped_memory_is_rebuilt_from_the_log_named_and_taken_back(house: Hou
     assert pieces(house) == {"h-desk"}
     assert offered(house, SHOP) == {"h-desk"}
     assert offered(house, DESK) == {"h-desk", "h-desk-2"}
+
+
+def test_a_piece_acts_where_the_last_arms_had_a_plan_that_the_last_sweep_lacks(house: House) -> None:
+    """A course of other tasks follows: what was learned for the tasks of the benchmark is still this site's."""
+    learn_hint(house, "h-shop", SHOP)
+    judge_here(house, SHOP, promotes=True)
+    other = Template(template_id="t", cluster="c", oracle_task_id="t", instruction="do it", plan_steps=(START,))
+    sweep = SweepPlanned(sweep=f"{SHOP}-2", environment=SHOP, templates=(other,), specs=(), artifact=BASE, rng_seed=0)
+    put(house, f"sweep/{SHOP}-2", sweep)
+    put(house, f"sweep/{SHOP}-1", SweepEnded(sweep=f"{SHOP}-1", environment=SHOP, runs=0))
+    cure = learn_rewrite(house, "rw-shop", own_step(SHOP))
+    assert offered(house, SHOP) == {cure, "h-shop"}
+    assert offered(house, DESK) == {"h-shop"}
 
 
 def test_other_weights_wait_for_a_verdict_of_each_site(house: House) -> None:
