@@ -92,7 +92,8 @@ def stand_in(fields: dict[str, Any] = TEXT, *, spoils: str | None = None) -> Ite
         if request.path not in pages:
             return None
         body = json.dumps(pages[request.path]).encode()
-        return Response(HTTPStatus.OK, "OK", Headers({"Content-Length": str(len(body))}), body)
+        headers = Headers({"Content-Length": str(len(body)), "Connection": "close"})
+        return Response(HTTPStatus.OK, "OK", headers, body)
 
     sessions: list[ServerConnection] = []
 

@@ -18,7 +18,7 @@ NAMES = st.sampled_from("abcdefgh")
 EXPECTED: dict[str, tuple[str, ...]] = {
     "RunStarted": ("artifact.memory.digest", "plan"),
     "SweepPlanned": ("artifact.memory.digest",),
-    "StepTaken": ("observation",),
+    "StepTaken": ("argument", "observation"),
     "ModelCalled": ("messages", "images.0", "completion"),
     "StepVerified": ("reason",),
     "RunFinished": ("end_state",),
@@ -51,7 +51,7 @@ def test_an_event_names_the_blobs_of_its_marked_fields_and_no_other_digest(kind:
 
 
 def test_what_is_unknown_is_no_address() -> None:
-    assert blob_addresses(sample("StepTaken", observation=None)) == ()
+    assert blob_addresses(sample("StepTaken", argument=None, observation=None)) == ()
 
 
 def test_an_address_that_is_named_twice_by_an_event_counts_once() -> None:
@@ -63,7 +63,7 @@ def test_an_address_that_is_named_twice_by_an_event_counts_once() -> None:
 def test_mentions_count_events_and_keep_the_first() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     events = [
-        Recorded(Position(n), "s", n, moment, "test", None, b"", sample("StepTaken", observation=name * 64))
+        Recorded(Position(n), "s", n, moment, "test", None, b"", sample("StepTaken", argument=None, observation=name * 64))
         for n, name in enumerate("abacaa", start=1)
     ]
     assert mentions(events) == {
