@@ -63,7 +63,9 @@ def test_an_address_that_is_named_twice_by_an_event_counts_once() -> None:
 def test_mentions_count_events_and_keep_the_first() -> None:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     events = [
-        Recorded(Position(n), "s", n, moment, "test", None, b"", sample("StepTaken", argument=None, observation=name * 64))
+        Recorded(
+            Position(n), "s", n, moment, "test", None, b"", sample("StepTaken", argument=None, observation=name * 64)
+        )
         for n, name in enumerate("abacaa", start=1)
     ]
     assert mentions(events) == {
