@@ -10,6 +10,11 @@ from .champions import CHAMPIONS
 from .checkpoints import WEIGHTS
 from .costs import COSTS
 from .courses import COURSES
+from .delegation.budgets import LOOP_BUDGETS
+from .delegation.loops import LOOPS
+from .delegation.skills import LOOP_SKILLS, SKILLS
+from .delegation.stalls import LOOP_STALLS
+from .delegation.tools import LOOP_TOOLS, TOOLS
 from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
 from .evaluations import EVALUATIONS
@@ -48,14 +53,21 @@ ALL: tuple[AnyFold, ...] = (
     GROUPS,
     HINTS,
     JUDGES,
+    LOOPS,
+    LOOP_BUDGETS,
+    LOOP_SKILLS,
+    LOOP_STALLS,
+    LOOP_TOOLS,
     RECIPES,
     REWARDS,
     REWRITES,
     RUNS,
+    SKILLS,
     SLICES,
     SUBSTRATES,
     SWEEPS,
     TAINT,
+    TOOLS,
     TRAININGS,
     VERDICTS,
     WEIGHTS,
