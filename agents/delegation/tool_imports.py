@@ -8,15 +8,42 @@ from typing import Final
 from eventlog.events import Capability
 
 ALWAYS: Final = frozenset(
-    (
-        "os subprocess sys ctypes importlib signal multiprocessing posix pty fcntl resource builtins gc inspect code "
-        "codeop runpy pickle marshal threading _thread concurrent asyncio site sysconfig pkgutil zipimport nt mmap"
-    ).split()
+    [
+        "os",
+        "subprocess",
+        "sys",
+        "ctypes",
+        "importlib",
+        "signal",
+        "multiprocessing",
+        "posix",
+        "pty",
+        "fcntl",
+        "resource",
+        "builtins",
+        "gc",
+        "inspect",
+        "code",
+        "codeop",
+        "runpy",
+        "pickle",
+        "marshal",
+        "threading",
+        "_thread",
+        "concurrent",
+        "asyncio",
+        "site",
+        "sysconfig",
+        "pkgutil",
+        "zipimport",
+        "nt",
+        "mmap",
+    ]
 )
 """Denied whatever a namespace may do (NC3)."""
 
 UNLOCKED: Final[Mapping[Capability, frozenset[str]]] = {
-    "network": frozenset("socket ssl http urllib requests httpx httpx2 ftplib smtplib".split()),
+    "network": frozenset(["socket", "ssl", "http", "urllib", "requests", "httpx", "httpx2", "ftplib", "smtplib"]),
     "filesystem": frozenset(["pathlib", "glob", "shutil", "tempfile", "io", "fileinput"]),
     "compute": frozenset(),
 }

@@ -24,16 +24,40 @@ REPAIRABLE: Final[frozenset[FaultCategory]] = frozenset({"validation", "import",
 FQN: Final = re.compile(r"[a-z][a-z0-9_]{0,39}(?:\.[a-z][a-z0-9_]{0,39}){1,3}")
 LONGEST_CODE: Final = 50_000
 RESERVED: Final = frozenset(
-    ("web http file shell agent memory arithmetic numpy matplot pandas doc sklearn code tools").split()
+    [
+        "web",
+        "http",
+        "file",
+        "shell",
+        "agent",
+        "memory",
+        "arithmetic",
+        "numpy",
+        "matplot",
+        "pandas",
+        "doc",
+        "sklearn",
+        "code",
+        "tools",
+    ]
 )
 """Namespaces that no worker may write into."""
 
 RUNTIME_ARGUMENTS: Final = frozenset({"_secrets", "_workspace_dir", "_output_dir"})
 _CALLS: Final = frozenset({"eval", "exec", "compile", "__import__"})
 _DUNDERS: Final = frozenset(
-    (
-        "__import__ __subclasses__ __bases__ __base__ __mro__ __globals__ __builtins__ __loader__ __spec__ __code__"
-    ).split()
+    [
+        "__import__",
+        "__subclasses__",
+        "__bases__",
+        "__base__",
+        "__mro__",
+        "__globals__",
+        "__builtins__",
+        "__loader__",
+        "__spec__",
+        "__code__",
+    ]
 )
 _TINY_PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
 _TINY_PDF: Final = 500

@@ -46,13 +46,13 @@ REFUSED = {
     "aarch64": (
         0xC00000B7,
         read_numbers(
-            "198-212 220 221 129-131 117 39-41 51 104-106 217-219 242 243 269 97 240 241 264 265 268 270 271 273 279-282 "
-            "424 425 434 438 5-7 33-38 45-47 52-55 88 276"
+            "198-212 220 221 129-131 117 39-41 51 104-106 217-219 242 243 269 97 240 241 264 265 268 270 271 273 "
+            "276 279-282 424 425 434 438 5-7 33-38 45-47 52-55 88"
         ),
         ((56, 2),),
     ),
 }
-"""By machine: its audit name, the numbers of refused system calls, and those that open, with their argument of flags."""
+"""By machine: audit name, numbers of refused system calls, and those that open, with their argument of flags."""
 
 
 def close_filter() -> bytes:
