@@ -86,7 +86,7 @@ def test_a_loop_runs_shows_itself_and_leaves_its_skills_and_tools(
     assert "def handler" in flywheel("tools", "show", "dynamic.add_up")[1]
     assert "carry the one" in flywheel("skills", "show", "adding_up")[1]
     empty_house.projector.catch_up()
-    assert [found.name for found in compare(empty_house.views()) if not found.is_equal] == []
+    assert [found.projection for found in compare(empty_house.views()) if not found.is_identical] == []
 
 
 def test_what_earlier_loops_left_is_offered_to_later_ones(flywheel: Flywheel, models: ModelServer) -> None:
