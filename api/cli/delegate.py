@@ -14,6 +14,8 @@ import typer
 
 from agents.delegation.autonomy import AutonomyLevel, config_for
 from agents.delegation.summary import in_words
+from agents.edited_files import read_edited
+from agents.executors.delegation.opening import MOST_TASK
 from eventlog.events import LoopConfig, LoopLimits
 
 from ..errors import BadLoopBudget
@@ -274,4 +276,4 @@ def _print_end(house: House, state: LoopState, *, as_json: bool) -> None:
 def _task(given: str) -> str:
     if not given.startswith("@"):
         return given
-    return Path(given[1:]).read_text("utf-8", errors="replace")
+    return read_edited(Path(given[1:]), 4 * MOST_TASK)

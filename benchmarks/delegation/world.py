@@ -44,8 +44,8 @@ TOOL: Final = {
 }
 SKILL: Final = (
     f"# Skill: Message Key\n\n## Purpose\nThe key of the encoded messages.\n\n## Rules\nThe key is {KEY}. "
-    "Give it to the decoding tool together with the whole text of a message. Do not shorten the text, and do not decode "
-    "by hand, because a single wrong digit changes the number that is reported."
+    "Give it to the decoding tool together with the whole text of a message. Do not shorten the text, and do not "
+    "decode by hand, because a single wrong digit changes the number that is reported."
 )
 LIMITS: Final = LoopLimits(max_loops=12, max_total_workers=60, max_total_tokens=400_000, max_tool_calls=120)
 

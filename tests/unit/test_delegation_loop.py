@@ -7,11 +7,13 @@ import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from agents.delegation.prompts import WorkOrder
 from agents.executors.delegation.errors import BadLoopTask
@@ -22,6 +24,7 @@ from agents.executors.delegation.workers import CommandWorker, Desk, ModelWorker
 from agents.models.errors import ModelUnreachable
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
+from api.cli.loop_view import budget_rows, loop_line, loop_view
 from eventlog.events import AnyEvent, LoopClosed, LoopConfig, LoopLimits, StallDetectionConfig
 from eventlog.store import Append
 from projections import ALL
@@ -186,7 +189,7 @@ def test_a_stuck_loop_switches_strategies_and_waits_for_an_answer() -> None:
     assert state.status == "waiting"
     assert state.question is not None
     switched = [event for event in events_of(loop.journal) if event.type == "StrategySwitched"]
-    assert [event.strategy for event in switched] == ["decompose_finer", "simplify", "reframe", "escalate"]  # type: ignore[union-attr]
+    assert [event.strategy for event in switched] == ["decompose_finer", "simplify", "reframe", "escalate"]
     model = loop.means.manager
     assert isinstance(model, Scripted)
     assert "smaller pieces" in prompt_of(model.requests[3])
@@ -206,6 +209,33 @@ def test_a_graded_loop_counts_an_escalation_as_used_and_stops() -> None:
     state = loop.run()
     assert (state.status, state.reason.partition(":")[0]) == ("partial_complete", "stall_detected")
     assert len(state.history) == 6
+
+
+def test_a_submanager_that_escalates_ends_and_its_parent_is_told_why() -> None:
+    config = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
+    loop = a_loop(
+        lambda _r: delegate("a"),
+        lambda _o, _d: {"findings": "the same", "confidence": 0.7},
+        a_journal(config, parent="loop-0", root="loop-0", depth=1),
+    )
+    state = loop.run()
+    assert (state.status, state.reason.partition(":")[0]) == ("partial_complete", "escalated_to_parent")
+    assert "EscalationAsked" not in kinds_of(loop.journal)
+
+
+def test_the_live_view_shows_decision_confidence_budget_and_stall() -> None:
+    loop = a_loop([delegate("a"), complete()], found)
+    seen: list[str] = []
+    loop.progress = lambda journal: seen.append(loop_line(journal))
+    loop.run()
+    assert seen[0] == "loop-1 iteration 1: delegate (a)"
+    assert seen[1] == "loop-1 iteration 1: delegate, confidence 0.60, ok"
+    console = Console(width=120, record=True, file=StringIO())
+    console.print(loop_view(loop.journal))
+    shown = console.export_text()
+    assert "2 of 100" in shown
+    assert "stall" in shown
+    assert [name for name, _ in budget_rows(loop.journal)] == ["loops", "workers", "wall", "tokens", "tool calls"]
 
 
 def test_a_plateau_converges_to_a_partial_result() -> None:
@@ -271,14 +301,14 @@ def test_the_critique_that_a_gate_reads_is_the_one_after_the_repair() -> None:
     loop = a_loop([delegate("a"), complete()], work)
     assert loop.run().status == "complete"
     returned = next(event for event in events_of(loop.journal) if event.type == "WorkerReturned")
-    assert (returned.critique, returned.repairs) == (1_000_000, 1)  # type: ignore[union-attr]
+    assert (returned.critique, returned.repairs) == (1_000_000, 1)
 
 
 def test_ground_truth_of_a_worker_is_kept_beside_its_report() -> None:
     loop = a_loop([delegate("a"), complete()], found, truth=GroundTruth(verify=lambda _e, _r: 100_000))
     loop.run()
     returned = next(event for event in events_of(loop.journal) if event.type == "WorkerReturned")
-    assert (returned.confidence, returned.reported, returned.source) == (100_000, 600_000, "verified")  # type: ignore[union-attr]
+    assert (returned.confidence, returned.reported, returned.source) == (100_000, 600_000, "verified")
 
 
 def test_a_submanager_is_a_loop_of_its_own_within_its_share() -> None:
@@ -306,7 +336,7 @@ def test_a_submanager_beyond_the_depth_is_an_ordinary_worker_and_it_is_noted() -
     loop = a_loop([delegate("boss", as_submanager=True), complete()], found, a_journal(limits(max_depth=0)))
     loop.run()
     returned = next(event for event in events_of(loop.journal) if event.type == "WorkerReturned")
-    assert (returned.child, returned.note) == (None, "max_depth reached")  # type: ignore[union-attr]
+    assert (returned.child, returned.note) == (None, "max_depth reached")
 
 
 def test_a_command_is_a_worker_and_one_that_fails_is_an_error_in_its_result() -> None:
@@ -316,7 +346,7 @@ def test_a_command_is_a_worker_and_one_that_fails_is_an_error_in_its_result() ->
     broken = a_loop([delegate("a"), FAIL], CommandWorker(("false",)))
     broken.run()
     returned = next(event for event in events_of(broken.journal) if event.type == "WorkerReturned")
-    assert (returned.status, returned.confidence) == ("error", 0)  # type: ignore[union-attr]
+    assert (returned.status, returned.confidence) == ("error", 0)
 
 
 def test_a_model_is_a_worker_with_rounds_and_its_tokens_are_charged() -> None:
@@ -437,7 +467,7 @@ def test_a_loop_replays_without_a_model_and_a_changed_answer_shows() -> None:
     assert (replayed.decisions, replayed.divergence) == (5, None)
     decided = next(each for each in journal.store.read() if each.event.type == "IterationDecided")
     forged = decided.event.model_copy(update={"iteration": 9, "prompt": journal.put_text("another")})
-    journal.append(forged)  # type: ignore[arg-type]
+    journal.append(forged)
     assert "iteration 9" in str(replay_loop(journal.store, journal.blobs, "loop-1").divergence)
 
 

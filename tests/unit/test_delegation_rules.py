@@ -52,7 +52,7 @@ def signals(
     confidences: list[float], outputs: list[str] | None = None, config: StallDetectionConfig = NO_POOL
 ) -> list[str]:
     """The signals of a whole run, whose window begins anew at each switch."""
-    said, used, begin = [], list[str](), 0
+    said, used, begin = list[str](), list[str](), 0
     texts = outputs or [f"{number}" * 40 for number in range(len(confidences))]
     for end in range(1, len(confidences) + 1):
         window = [round(each * MICRO) for each in confidences[begin:end]]
@@ -413,7 +413,7 @@ def test_findings_are_a_line_and_no_text_breaks_an_event() -> None:
     assert finding_of("a", {}, "it broke") == "a: TOOL ERROR - it broke"
     assert finding_of("a", {"answer": "x" * 200}) == f"a: {'x' * 150}..."
     assert key_findings(["a: x", "b: y"]) == "a: x; b: y"
-    assert plain_line("a\0b\ud800\n c" * 100, 9) == "a b? c a "[:9].strip() or True
+    assert plain_line("a\0b\ud800\n c") == "a b? c"
     assert "\0" not in plain_line("\0" * 50)
     assert compared_text({"b": 1, "a": 2, "confidence": 0.5}) == compared_text({"a": 2, "b": 1, "confidence": 0.7})
     assert len(result_bytes({"x": "y" * 10**6})) < 10_000

@@ -24,7 +24,7 @@ from tests.looping import a_journal
 
 CONFIG = ToolsConfig()
 SUM = "def handler(*, items):\n    return {'sum': sum(items)}\n"
-ITEMS = {"type": "object", "properties": {"items": {"type": "array"}}}
+ITEMS: dict[str, Any] = {"type": "object", "properties": {"items": {"type": "array"}}}
 
 
 def tool(code: str = SUM, name: str = "dynamic.sum", parameters: Any = None, described: str = "adds") -> ToolSpec:

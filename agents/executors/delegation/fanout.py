@@ -115,8 +115,11 @@ class Fanout:
         )
 
     def _wants_submanager(self, envelope: Envelope) -> bool:
-        """True if the manager asks for a sub-manager, or its subtask was tried too often."""
-        stuck = {each.subtask.id for each in plan_steps(self.journal.state.plan) if needs_submanager(each)}
+        """True if the manager asks for a sub-manager, its subtask was tried too often, or one was open before a kill."""
+        state = self.journal.state
+        if child_name(state, f"{state.iteration}/{envelope.worker_id}") in state.children:
+            return True
+        stuck = {each.subtask.id for each in plan_steps(state.plan) if needs_submanager(each)}
         return envelope.as_submanager or (bool(envelope.subtask_id) and envelope.subtask_id in stuck)
 
     def _promote(self, envelope: Envelope, desk: WorkerDesk, siblings: int) -> str:
