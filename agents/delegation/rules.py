@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventlog.events import LoopConfig
-from projections.delegation.loops import LoopState, SubtaskState
+from projections.delegation.loop_state import LoopState, SubtaskState
 
 from .decisions import KINDS, DecisionKind, DelegateDecision, DiagnoseDecision, PlanDecision
 from .diagnosis import diagnosis_refusal

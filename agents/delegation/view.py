@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eventlog.events import LoopConfig
 from projections.delegation.budgets import LoopBudget
-from projections.delegation.loops import Decided, LoopState
+from projections.delegation.loop_state import Decided, LoopState
 from projections.delegation.skills import SkillCatalogue
 
 from .budget import budget_fraction_remaining

@@ -26,7 +26,7 @@ from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_ro
 
 if TYPE_CHECKING:
     from agents.executors.delegation.loop import Means
-    from projections.delegation.loops import LoopState
+    from projections.delegation.loop_state import LoopState
 
     from ..house import House
 

@@ -15,7 +15,8 @@ from agents.executors.delegation.opening import Opening, open_loop
 from agents.rollouts.record import stopwatch
 from eventlog.events import EscalationAnswered, LoopConfig, OfferedSkill, OfferedTool
 from eventlog.store import fresh_key
-from projections.delegation.loops import LOOPS, LoopState
+from projections.delegation.loop_state import LoopState
+from projections.delegation.loops import LOOPS
 from projections.delegation.skills import SKILLS
 from projections.delegation.tools import TOOLS
 from projections.engine.paging import page_states

@@ -9,7 +9,8 @@ import msgspec
 
 from eventlog.blobs import BlobStore
 from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
-from projections.delegation.loops import LOOPS, LoopState
+from projections.delegation.loop_state import LoopState
+from projections.delegation.loops import LOOPS
 from projections.delegation.skills import SKILLS, SkillState
 from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState

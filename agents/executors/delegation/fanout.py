@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from eventlog.chain import digest
 from eventlog.events import LoopConfig, LoopLimits, OfferedSkill, OfferedTool
 from projections.delegation.budgets import Amounts
-from projections.delegation.loops import LoopState
+from projections.delegation.loop_state import LoopState
 
 from ...delegation import budget
 from ...delegation.decisions import DelegateDecision
@@ -115,7 +115,7 @@ class Fanout:
         )
 
     def _wants_submanager(self, envelope: Envelope) -> bool:
-        """True if the manager asks for a sub-manager, its subtask was tried too often, or one was open before a kill."""
+        """True if a manager asks for one, if a subtask was tried too often, or if one was open before a kill."""
         state = self.journal.state
         if child_name(state, f"{state.iteration}/{envelope.worker_id}") in state.children:
             return True

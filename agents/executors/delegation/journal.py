@@ -12,7 +12,8 @@ from eventlog.blobs import Blob, BlobStore
 from eventlog.events import AnyEvent, BudgetAmounts, BudgetReserved, BudgetSettled, LoopLimits
 from eventlog.store import START, Append, Committed, EventStore, Position, Recorded, Repeated
 from projections.delegation.budgets import LOOP_BUDGETS, Amounts, LoopBudget, loop_stream, settle_amounts
-from projections.delegation.loops import LOOPS, LoopState
+from projections.delegation.loop_state import LoopState
+from projections.delegation.loops import LOOPS
 from projections.delegation.skills import LOOP_SKILLS, SkillCatalogue
 from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, ToolRegistry

@@ -10,35 +10,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from eventlog.chain import digest
 from eventlog.events import (
     AnyEvent,
     CompletionRejected,
     IterationDecided,
     LoopClosed,
     LoopConfig,
-    PlannedSubtask,
-    Sampling,
-    StatedHypothesis,
 )
 from projections.delegation.budgets import Amounts
-from projections.delegation.loops import LoopState
+from projections.delegation.loop_state import LoopState
 from projections.engine.projection import state_json
 
-from ...delegation.budget import estimate_tokens
 from ...delegation.decisions import (
     CompleteDecision,
     DelegateDecision,
     DiagnoseDecision,
     FailDecision,
     ManagerDecision,
-    NotADecision,
     PlanDecision,
-    decision_schema,
     read_decision,
 )
 from ...delegation.gates import Completion, after_rejections, reject
-from ...delegation.prompts import MANAGER, clarification, manager_prompt
+from ...delegation.prompts import MANAGER, manager_prompt
 from ...delegation.results import plain_line
 from ...delegation.rules import (
     diagnose_refusal,
@@ -50,15 +43,15 @@ from ...delegation.rules import (
 )
 from ...delegation.terminal import terminal_status
 from ...delegation.view import manager_view
-from ...models.errors import ModelFailure
 from ...models.model import ChatMessage, Model
+from .asking import ManagerTurn, decision_event
 from .fanout import Fanout, Tree, child_name
 from .forge import Forge
 from .journal import Journal, plain_json
 from .sandbox import Sandbox
 from .settling import judge_iteration, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
-from .workers import Worker, one_request
+from .workers import Worker
 
 Progress = Callable[[Journal], None]
 """Called after each step of a loop, for a live view."""
@@ -134,7 +127,8 @@ class DelegationLoop:
         state, journal = self.journal.state, self.journal
         iteration = state.iteration + 1
         prompt = manager_prompt(manager_view(self._task, state, journal.budget, journal.skills, self.config))
-        asked = _Asking(self, iteration, [ChatMessage("system", (MANAGER,)), ChatMessage("user", (prompt,))])
+        messages = [ChatMessage("system", (MANAGER,)), ChatMessage("user", (prompt,))]
+        asked = ManagerTurn(journal, self.means.manager, self.config, iteration, messages)
         decision, why = asked.decide()
         if asked.over is not None:
             journal.append(self.close(f"budget_exhausted: {asked.over}"))
@@ -155,7 +149,7 @@ class DelegationLoop:
     ) -> tuple[IterationDecided, list[AnyEvent]]:
         """The event of a decision, and those of what follows from it at once."""
         state, config = self.journal.state, self.config
-        event = _decided(self.journal.loop, iteration, decision, why)
+        event = decision_event(self.journal.loop, iteration, decision, why)
         match decision:
             case DelegateDecision():
                 runs = dispatch(decision, state, config)
@@ -221,108 +215,3 @@ class DelegationLoop:
 
     def _run_child(self, journal: Journal) -> LoopState:
         return DelegationLoop(journal, self.means, self.progress, self.tree).run()
-
-
-@dataclass
-class _Asking:
-    """A manager's turn: at most two calls, the second after a clarification."""
-
-    loop: DelegationLoop
-    iteration: int
-    messages: list[ChatMessage]
-    answer: str = ""
-    tokens: int = 0
-    calls: int = 0
-    over: str | None = None
-
-    @property
-    def reservation(self) -> str:
-        """Name of the manager's reservation."""
-        return f"{self.iteration}/manager"
-
-    def decide(self) -> tuple[ManagerDecision | None, str]:
-        """The decision, or None and why there is none. Raises ModelFailure, after releasing the reservation."""
-        why = ""
-        try:
-            for _ in range(2):
-                self._ask()
-                if self.over is not None:
-                    return None, self.over
-                try:
-                    return read_decision(self.answer, offered_decisions(self.loop.config)), ""
-                except NotADecision as problem:
-                    why = str(problem)
-                    said = ChatMessage("assistant", (self.answer[:2_000] or "(nothing)",))
-                    self.messages += [said, ChatMessage("user", (clarification(why),))]
-        except ModelFailure:
-            journal = self.loop.journal
-            journal.append(journal.settlement(self.reservation, Amounts(tokens=self.tokens)))
-            raise
-        return None, why
-
-    def _ask(self) -> None:
-        model, config, journal = self.loop.means.manager, self.loop.config, self.loop.journal
-        chars = sum(len(message.text) for message in self.messages)
-        wanted = Amounts(loops=1, tokens=self.tokens + estimate_tokens(chars, config.max_tokens))
-        refused = journal.reserve(config.budget, self.reservation, wanted)
-        if refused is not None:
-            self.over = None if self.calls else refused.why
-            return
-        sampling = Sampling(
-            temperature_micro=config.temperature,
-            max_tokens=config.max_tokens,
-            seed=self._seed() if model.offers.seed else None,
-        )
-        schema = decision_schema(offered_decisions(config)) if model.offers.schema else None
-        completion = model.complete(one_request(self.messages, sampling, schema))
-        self.calls += 1
-        self.answer = completion.samples[0].text
-        counted = [each for each in (completion.input_tokens, completion.output_tokens) if each is not None]
-        self.tokens += sum(counted) if counted else estimate_tokens(chars + len(self.answer), 0)
-
-    def _seed(self) -> int:
-        return int.from_bytes(digest([self.loop.journal.state.seed, self.iteration, self.calls])[:4]) >> 1
-
-
-def _decided(loop: str, iteration: int, decision: ManagerDecision | None, why: str) -> IterationDecided:
-    nowhere = "0" * 64
-    event = IterationDecided(
-        loop=loop,
-        iteration=iteration,
-        decision="invalid" if decision is None else decision.kind,
-        reasoning="" if decision is None else plain_line(decision.reasoning),
-        confidence=decision.confidence if isinstance(decision, DelegateDecision | CompleteDecision) else None,
-        prompt=nowhere,
-        answer=nowhere,
-        clarified=False,
-        workers=(),
-        deferred=0,
-        refusal=plain_line(why),
-        signature="",
-        subtasks=(),
-        hypotheses=(),
-    )
-    if isinstance(decision, PlanDecision):
-        return event.model_copy(update={"subtasks": tuple(_subtasks(decision))})
-    if isinstance(decision, DiagnoseDecision):
-        return event.model_copy(update={"hypotheses": tuple(_hypotheses(decision))})
-    return event
-
-
-def _subtasks(decision: PlanDecision) -> list[PlannedSubtask]:
-    return [
-        PlannedSubtask(
-            subtask=each.id,
-            description=plain_line(each.description, 500),
-            dependencies=each.dependencies,
-            success_criteria=plain_line(each.success_criteria, 500),
-        )
-        for each in decision.subtasks[:64]
-    ]
-
-
-def _hypotheses(decision: DiagnoseDecision) -> list[StatedHypothesis]:
-    return [
-        StatedHypothesis(hypothesis=each.id, cause=plain_line(each.cause), test=plain_line(each.test))
-        for each in decision.hypotheses[:16]
-    ]

@@ -9,7 +9,7 @@ from eventlog.blobs import BlobStore
 from eventlog.events import BudgetReserved, IterationDecided
 from eventlog.store import EventStore
 from projections.delegation.budgets import LoopBudget, loop_stream
-from projections.delegation.loops import LoopState
+from projections.delegation.loop_state import LoopState
 from projections.delegation.skills import SkillCatalogue
 
 from ...delegation.decisions import NotADecision, read_decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eventlog.events import AnyEvent, EscalationAsked, LoopConfig, StallSignalled, StrategySwitched
-from projections.delegation.loops import LoopState
+from projections.delegation.loop_state import LoopState
 
 from ...delegation.budget import can_continue
 from ...delegation.convergence import Trend, convergence
