@@ -41,7 +41,7 @@ def main(
     """Solve tasks over iterations, without each mechanism, after earlier runs, and with a process that is killed."""
     if write and quick:
         raise typer.BadParameter("--write needs a full run: omit --quick")
-    box, tasks, kills = choose_sandbox(), 3 if quick else 20, 3 if quick else 50
+    box, tasks, kills = choose_sandbox(), 3 if quick else 40, 3 if quick else 50
     if box.kind == "none":
         raise typer.BadParameter("tools cannot run here: install bubblewrap")
     began = time.perf_counter()

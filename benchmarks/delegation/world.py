@@ -25,7 +25,7 @@ from eventlog.events import LoopConfig, LoopLimits
 
 KEY: Final = 731
 MESSAGES: Final = 5
-FAILS_BELOW: Final = 64
+FAILS_BELOW: Final = 32
 """Of 256: how often a decoder's attempt fails, drawn from the seed that the loop gives it."""
 
 CODE: Final = """def handler(*, text, key):

@@ -229,7 +229,8 @@ def test_a_tool_is_there_for_the_next_worker_and_the_same_code_is_a_cache_hit() 
     assert forge.call("dynamic.sum", {"items": [1, 2]}).value == {"sum": 3}
     second = forge.forge(tool(), "two", 2, None)
     assert (second.fault, second.is_cached) == (None, True)
-    assert list(forge.known_tools()) == ["dynamic.sum"]
+    assert list(forge.known_tools(2)) == ["dynamic.sum"]
+    assert list(forge.known_tools(1)) == []
     again = forge.forge(tool(), "one", 1, None)
     assert not again.is_cached  # the same worker, run again after a kill
 

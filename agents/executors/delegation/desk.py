@@ -94,8 +94,8 @@ class WorkerDesk:
         return made
 
     def tools(self) -> Mapping[str, ToolSpec]:
-        """The tools that the worker may call at this moment."""
-        known = self.forge.known_tools() if self.config.tools.enabled else {}
+        """The tools that the worker is told of: those there were when its iteration began."""
+        known = self.forge.known_tools(self.iteration) if self.config.tools.enabled else {}
         return {name: spec for name, spec in known.items() if self.allowed is None or name in self.allowed}
 
     def _repair(self, prompt: str) -> str:

@@ -57,11 +57,16 @@ class Forge:
     config: ToolsConfig
     _specs: dict[str, ToolSpec] = field(default_factory=dict)
 
-    def known_tools(self) -> Mapping[str, ToolSpec]:
-        """The tools that a worker may call at this moment, by name."""
+    def known_tools(self, iteration: int) -> Mapping[str, ToolSpec]:
+        """The tools that the workers of an iteration are told of, by name.
+
+        One that a sibling writes meanwhile can be called at once, but is told of from the next iteration on, so that
+        what a worker is told depends neither on the order of threads nor on a kill.
+        """
         with self.journal.lock:
             entries = dict(self.journal.tools.tools)
-        return {name: self._spec_of(entry) for name, entry in entries.items()}
+        there = {name: each for name, each in entries.items() if each.iteration < iteration or each.version > 1}
+        return {name: self._spec_of(entry) for name, entry in there.items()}
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Boxed:
         """Call a registered tool in the sandbox. An unknown one is an error in the answer."""

@@ -49,7 +49,7 @@ from .fanout import Fanout, Tree, child_name
 from .forge import Forge
 from .journal import Journal, plain_json
 from .sandbox import Sandbox
-from .settling import judge_iteration, reason_to_end
+from .settling import judge_iteration, reason_converged, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
 from .workers import Worker
 
@@ -152,6 +152,9 @@ class DelegationLoop:
         event = decision_event(self.journal.loop, iteration, decision, why)
         match decision:
             case DelegateDecision():
+                converged = reason_converged(self.journal, config)
+                if converged is not None:
+                    return event.model_copy(update={"refusal": converged}), [self.close(converged)]
                 runs = dispatch(decision, state, config)
                 names = tuple(each.worker_id for each in runs.runs)
                 facts = {"workers": names, "deferred": runs.deferred, "signature": runs.signature}

@@ -46,15 +46,18 @@ def reason_to_end(journal: Journal, config: LoopConfig) -> str | None:
             return "stall_detected: both channels, and no strategy is left"
         if state.parent is not None and state.strategy == "escalate":
             return "escalated_to_parent: the strategies did not help"
-        converged = convergence(_trend(journal, config), config)
-        if converged is not None and journal.stall.window:
-            return f"converged: {converged}"
     over = can_continue(journal.budget, config.budget)
     if over is not None:
         return f"budget_exhausted: {over.why}"
     if is_idle(state):
         return f"{'manager_parse_failure' if state.invalid else 'no_progress'}: no decision could be followed"
     return None
+
+
+def reason_converged(journal: Journal, config: LoopConfig) -> str | None:
+    """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first."""
+    found = convergence(_trend(journal, config), config)
+    return None if found is None else f"converged: {found}"
 
 
 def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:
@@ -75,7 +78,7 @@ def _trend(journal: Journal, config: LoopConfig) -> Trend:
     state, stall = journal.state, config.stall_detection
     left = [each for each in stall.strategies if each not in journal.stall.used] if stall.strategy_switching else []
     return Trend(
-        iteration=state.iteration,
+        iteration=state.iteration + 1,
         confidences=[each.confidence for each in state.history],
         findings=[each.findings for each in state.history],
         pending=pending_count(plan_steps(state.plan)),
