@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from agents.executors.delegation.journal import Journal
-from agents.executors.delegation.loop import DelegationLoop, Means
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop, LoopMeans
 from agents.executors.delegation.opening import Opening, open_loop
-from agents.executors.delegation.sandbox import NoSandbox, Sandbox
+from agents.executors.delegation.sandbox import NoSandbox, ToolSandbox
 from agents.executors.delegation.truth import NO_TRUTH, GroundTruth
 from agents.executors.delegation.workers import FunctionWorker, Worker
 from agents.models.model import CompletionRequest
@@ -23,11 +23,11 @@ from eventlog.memory import MemoryStore
 STEP = 1_000
 
 
-def a_journal(config: LoopConfig | None = None, task: str = "Solve it", **opening: Any) -> Journal:
+def a_journal(config: LoopConfig | None = None, task: str = "Solve it", **opening: Any) -> LoopJournal:
     """The journal of a loop that was just opened, on a log in memory and with a clock that ticks by the call."""
     ticks = itertools.count(0, STEP)
     store = MemoryStore(lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    journal = Journal(store, MemoryBlobs(), "loop-1", lambda: next(ticks))
+    journal = LoopJournal(store, MemoryBlobs(), "loop-1", lambda: next(ticks))
     open_loop(journal, Opening(task, "scripted", "function", config or LoopConfig(), **opening))
     return journal
 
@@ -35,22 +35,22 @@ def a_journal(config: LoopConfig | None = None, task: str = "Solve it", **openin
 def a_loop(
     script: Script,
     worker: Callable[..., dict[str, Any]] | Worker,
-    journal: Journal | None = None,
-    sandbox: Sandbox | None = None,
+    journal: LoopJournal | None = None,
+    sandbox: ToolSandbox | None = None,
     truth: GroundTruth = NO_TRUTH,
 ) -> DelegationLoop:
     """A loop of a scripted manager and a worker."""
     found = FunctionWorker(worker) if callable(worker) else worker
-    means = Means(Scripted(script), found, sandbox or NoSandbox(), truth)
+    means = LoopMeans(Scripted(script), found, sandbox or NoSandbox(), truth)
     return DelegationLoop(journal or a_journal(), means)
 
 
-def events_of(journal: Journal) -> list[AnyEvent]:
+def events_of(journal: LoopJournal) -> list[AnyEvent]:
     """The events of a journal's log, in order."""
     return [recorded.event for recorded in journal.store.read()]
 
 
-def kinds_of(journal: Journal) -> list[str]:
+def kinds_of(journal: LoopJournal) -> list[str]:
     """The types of these events."""
     return [event.type for event in events_of(journal)]
 

@@ -21,25 +21,25 @@ _FENCE: Final = re.compile(r"```(?:json|JSON)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOT
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class RecoveredObject:
     """An object, and how it was found in the answer."""
 
     value: dict[str, Any]
     how: How
 
 
-def recover_object(text: str) -> Recovered | None:
+def recover_object(text: str) -> RecoveredObject | None:
     """The object in an answer, or None if it holds none. Never raises."""
     cut = text[:MOST_CHARS]
     for how, candidate in _candidates(cut):
         value = parse_object(candidate)
         if value is not None:
-            return Recovered(value, how)
+            return RecoveredObject(value, how)
     start = cut.find("{")
     for candidate in () if start < 0 else _closed(cut[start:]):
         value = parse_object(candidate)
         if value:
-            return Recovered(value, "truncated")
+            return RecoveredObject(value, "truncated")
     return None
 
 

@@ -88,7 +88,7 @@ def budget_fraction_remaining(budget: LoopBudget, limits: LoopLimits) -> int:
     return min(_fraction(getattr(used, each), getattr(most, each)) for each in NAMES)
 
 
-def remaining(budget: LoopBudget, limits: LoopLimits) -> Amounts:
+def remaining_amounts(budget: LoopBudget, limits: LoopLimits) -> Amounts:
     """What is left in each dimension, never below 0."""
     used, most = budget.used, limits_of(limits)
     return Amounts(**{each: max(0, getattr(most, each) - getattr(used, each)) for each in NAMES})
@@ -99,7 +99,7 @@ def allocate_child(budget: LoopBudget, limits: LoopLimits, fraction: int) -> Loo
 
     Its wall time is what is left to the parent, because it runs meanwhile.
     """
-    share, left = max(LEAST_FRACTION, min(MOST_FRACTION, fraction)), remaining(budget, limits)
+    share, left = max(LEAST_FRACTION, min(MOST_FRACTION, fraction)), remaining_amounts(budget, limits)
     part = replace(
         left,
         loops=left.loops * share // MICRO,
@@ -126,14 +126,14 @@ def child_fraction(limits: LoopLimits, children: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class TreeCounts:
     """The sub-managers of a whole run: how many were ever opened, how many are open."""
 
     total: int
     concurrent: int
 
 
-def may_promote(tree: Tree, depth: int, limits: LoopLimits) -> str | None:
+def may_promote(tree: TreeCounts, depth: int, limits: LoopLimits) -> str | None:
     """Why a worker at this depth may not become a sub-manager; None if it may."""
     if depth + 1 > limits.max_depth:
         return "max_depth reached"

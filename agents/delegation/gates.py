@@ -1,4 +1,4 @@
-"""Completion gates: whether a final result may end the loop. They hold in the last iteration too. Pure."""
+"""ProposedResult gates: whether a final result may end the loop. They hold in the last iteration too. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class ProposedResult:
     """What the gates judge: the final result, the plan, the critiques of the last delegation after their repair.
 
     `verdict` is what ground truth says of the result: True, False, or None without an oracle.
@@ -45,7 +45,7 @@ class Completion:
     verdict: bool | None
 
 
-def reject(completion: Completion, config: LoopConfig) -> Rejection | None:
+def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
     """The first gate that rejects a result, or None if it may end the loop. Ground truth overrides all but presence."""
     texts = list(_texts(completion.result))
     if not any(text.strip() for text in texts):
@@ -55,7 +55,7 @@ def reject(completion: Completion, config: LoopConfig) -> Rejection | None:
     return _form_rejection(completion, texts, config) or _work_rejection(completion, config)
 
 
-def _form_rejection(completion: Completion, texts: Sequence[str], config: LoopConfig) -> Rejection | None:
+def _form_rejection(completion: ProposedResult, texts: Sequence[str], config: LoopConfig) -> Rejection | None:
     for text in texts:
         if PLACEHOLDER.search(text) or text.strip().lower() in _STUBS:
             return Rejection("placeholder", f"the result holds a placeholder: {text.strip()[:60]!r}")
@@ -65,7 +65,7 @@ def _form_rejection(completion: Completion, texts: Sequence[str], config: LoopCo
     return Rejection("required_fields", f"the result lacks {', '.join(missing)}") if missing else None
 
 
-def _work_rejection(completion: Completion, config: LoopConfig) -> Rejection | None:
+def _work_rejection(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
     pending = pending_count(completion.plan)
     if pending:
         return Rejection("plan", f"{pending} subtasks of the plan are not done")

@@ -21,7 +21,7 @@ MOST_PLANS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Dispatch:
+class WorkerDispatch:
     """The envelopes that a delegation runs, how many wait, and why none runs (empty if some do)."""
 
     runs: tuple[Envelope, ...]
@@ -39,18 +39,20 @@ def offered_decisions(config: LoopConfig) -> tuple[DecisionKind, ...]:
     return tuple(kind for kind in KINDS if kind not in off)
 
 
-def dispatch(decision: DelegateDecision, state: LoopState, config: LoopConfig) -> Dispatch:
+def dispatch(decision: DelegateDecision, state: LoopState, config: LoopConfig) -> WorkerDispatch:
     """What a delegation runs: what its plan allows, within the most workers of an iteration."""
     signature = delegation_signature(decision.delegations)
     if signature in state.signatures and _was_weak(state, config):
-        return Dispatch((), 0, "the same delegation was made before and its result was weak; change it", signature)
+        return WorkerDispatch(
+            (), 0, "the same delegation was made before and its result was weak; change it", signature
+        )
     blocked = blocked_by_plan(decision.delegations, plan_steps(state.plan))
     open_ones = tuple(each for each in decision.delegations if each not in blocked)
     if not open_ones:
         waiting = ", ".join(sorted({each.subtask_id for each in blocked}))
-        return Dispatch((), 0, f"the plan is not that far: {waiting} waits for other subtasks", signature)
+        return WorkerDispatch((), 0, f"the plan is not that far: {waiting} waits for other subtasks", signature)
     split = fan_out(open_ones, config.budget.max_workers_per_iteration)
-    return Dispatch(split.runs, len(split.deferred) + len(blocked), "", signature)
+    return WorkerDispatch(split.runs, len(split.deferred) + len(blocked), "", signature)
 
 
 def plan_refusal(decision: PlanDecision, state: LoopState, config: LoopConfig) -> str:

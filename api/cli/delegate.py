@@ -25,7 +25,7 @@ from .loop_view import LoopReporter
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
 
 if TYPE_CHECKING:
-    from agents.executors.delegation.loop import Means
+    from agents.executors.delegation.loop import LoopMeans
     from projections.delegation.loop_state import LoopState
 
     from ..house import House
@@ -217,9 +217,9 @@ def read_budget(given: str | None) -> LoopLimits:
 @contextmanager
 def _means(
     house: House, model: str | None, worker_model: str | None, worker_command: str | None, *, weaker: bool
-) -> Iterator[Means]:
+) -> Iterator[LoopMeans]:
     """What a loop works with: models at the configured endpoint, or a command as worker; the best sandbox there is."""
-    from agents.executors.delegation.loop import Means
+    from agents.executors.delegation.loop import LoopMeans
     from agents.executors.delegation.sandbox import choose_sandbox
     from agents.executors.delegation.workers import CommandWorker, ModelWorker, Worker
 
@@ -231,12 +231,12 @@ def _means(
             if not shlex.split(worker_command):
                 raise typer.BadParameter("--worker-command is empty; expected a command")
             command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
-            yield Means(manager, command, sandbox, repairer=manager)
+            yield LoopMeans(manager, command, sandbox, repairer=manager)
         elif worker_model is None or worker_model == model:
-            yield Means(manager, ModelWorker(manager), sandbox, repairer=manager)
+            yield LoopMeans(manager, ModelWorker(manager), sandbox, repairer=manager)
         else:
             with agent_model(house.settings, worker_model) as working:
-                yield Means(manager, ModelWorker(working), sandbox, repairer=working)
+                yield LoopMeans(manager, ModelWorker(working), sandbox, repairer=working)
 
 
 def _progress(reporter: LoopReporter, file: Path | None) -> Any:
@@ -250,7 +250,7 @@ def _progress(reporter: LoopReporter, file: Path | None) -> Any:
     return watch
 
 
-def _warn_without_sandbox(reporter: LoopReporter, means: Means) -> None:
+def _warn_without_sandbox(reporter: LoopReporter, means: LoopMeans) -> None:
     if means.sandbox.kind == "none":
         reporter.say("tools are refused: bubblewrap is not installed, and --weaker-sandbox was not given")
     elif means.sandbox.kind == "namespaces":

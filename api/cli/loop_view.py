@@ -13,7 +13,7 @@ from rich.text import Text
 
 from agents.delegation.budget import NAMES, limits_of
 from agents.delegation.summary import in_words
-from agents.executors.delegation.journal import Journal
+from agents.executors.delegation.journal import LoopJournal
 
 from .output import ERR, TerminalReporter
 
@@ -41,7 +41,7 @@ class LoopReporter(TerminalReporter):
             finally:
                 self._live = None
 
-    def watch(self, journal: Journal) -> None:
+    def watch(self, journal: LoopJournal) -> None:
         """See DelegationLoop.progress."""
         if self._live is not None:
             self._live.update(loop_view(journal))
@@ -53,7 +53,7 @@ class LoopReporter(TerminalReporter):
             self.say(line)
 
 
-def loop_line(journal: Journal) -> str:
+def loop_line(journal: LoopJournal) -> str:
     """The loop in one line, such as `loop-1 iteration 3: delegate, confidence 0.60, ok`."""
     state = journal.state
     if not state.decisions:
@@ -66,7 +66,7 @@ def loop_line(journal: Journal) -> str:
     return f"{state.loop} iteration {state.iteration}: {last.kind}{workers}{confidence}{signal}{refusal}"
 
 
-def loop_view(journal: Journal) -> Group:
+def loop_view(journal: LoopJournal) -> Group:
     """The loop as a few lines and a bar for each dimension of its budget."""
     state = journal.state
     trend = " → ".join(in_words(each.confidence) for each in state.history[-TREND:]) or "none yet"
@@ -85,7 +85,7 @@ def loop_view(journal: Journal) -> Group:
     return Group(facts)
 
 
-def budget_rows(journal: Journal) -> list[tuple[str, str]]:
+def budget_rows(journal: LoopJournal) -> list[tuple[str, str]]:
     """A bar for each dimension of a loop's budget: what is used, reserved included, of its limit."""
     used, most = journal.budget.used, limits_of(journal.state.loop_config().budget)
     rows = []

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agents.executors.delegation.errors import LoopEnded, NoSuchLoop, NothingAsked
-from agents.executors.delegation.fanout import Tree
-from agents.executors.delegation.journal import Journal
-from agents.executors.delegation.loop import DelegationLoop, Means, Progress, no_progress
+from agents.executors.delegation.fanout import SubmanagerTree
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop, LoopMeans, Progress, no_progress
 from agents.executors.delegation.opening import Opening, open_loop
 from agents.rollouts.record import stopwatch
 from eventlog.events import EscalationAnswered, LoopConfig, OfferedSkill, OfferedTool
@@ -38,7 +38,7 @@ class LoopRequest:
     reuse: bool = True
 
 
-def start_loop(house: House, request: LoopRequest, means: Means, progress: Progress = no_progress) -> LoopState:
+def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
     """Open a loop and run it until it ends or asks. Raises BadLoopTask, ModelFailure (the loop then stays open)."""
     loop = f"loop-{fresh_key()[:10]}"
     with journal_alone(house, loop) as journal:
@@ -58,13 +58,13 @@ def start_loop(house: House, request: LoopRequest, means: Means, progress: Progr
         return DelegationLoop(journal, means, progress).run()
 
 
-def resume_loop(house: House, loop: str, means: Means, progress: Progress = no_progress) -> LoopState:
+def resume_loop(house: House, loop: str, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
     """Go on with an open loop. Raises NoSuchLoop, LoopEnded, ControllerBusy, ModelFailure."""
     with journal_alone(house, loop) as journal:
         refuse_ended(journal)
         if journal.state.status == "waiting":
             return journal.state
-        return DelegationLoop(journal, means, progress, Tree(total=count_submanagers(journal))).run()
+        return DelegationLoop(journal, means, progress, SubmanagerTree(total=count_submanagers(journal))).run()
 
 
 def answer_loop(house: House, loop: str, answer: str) -> LoopState:
@@ -78,13 +78,13 @@ def answer_loop(house: House, loop: str, answer: str) -> LoopState:
 
 
 @contextmanager
-def journal_alone(house: House, loop: str) -> Iterator[Journal]:
+def journal_alone(house: House, loop: str) -> Iterator[LoopJournal]:
     """The journal of a loop, which no other process writes to meanwhile. Raises ControllerBusy."""
     with only_controller(house, f"the delegation loop {loop}") as own:
-        yield Journal(own.store, own.blobs, loop, stopwatch)
+        yield LoopJournal(own.store, own.blobs, loop, stopwatch)
 
 
-def refuse_ended(journal: Journal) -> None:
+def refuse_ended(journal: LoopJournal) -> None:
     """Raise NoSuchLoop or LoopEnded unless a loop is open."""
     if not journal.state.status:
         raise NoSuchLoop(actual=journal.loop)
@@ -92,9 +92,9 @@ def refuse_ended(journal: Journal) -> None:
         raise LoopEnded(loop=journal.loop, actual=journal.state.status)
 
 
-def count_submanagers(journal: Journal) -> int:
+def count_submanagers(journal: LoopJournal) -> int:
     """How many sub-managers were ever opened below a loop."""
-    children = [Journal(journal.store, journal.blobs, name, journal.stopwatch) for name in journal.state.children]
+    children = [LoopJournal(journal.store, journal.blobs, name, journal.stopwatch) for name in journal.state.children]
     return len(children) + sum(count_submanagers(each) for each in children)
 
 

@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agents.executors.delegation.journal import Journal
-from agents.executors.delegation.sandbox import Sandbox, choose_sandbox
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.sandbox import ToolSandbox, choose_sandbox
 from eventlog.blobs import MemoryBlobs, PostgresBlobs
 from eventlog.events import LoopConfig, OfferedSkill, OfferedTool
 from eventlog.memory import MemoryStore
@@ -46,7 +46,7 @@ def main(
         raise typer.BadParameter("tools cannot run here: install bubblewrap")
     began = time.perf_counter()
     journals = [_memory_run(World(number), box, config_without()) for number in range(tasks)]
-    rows = iteration_rows(journals[0])
+    rows = iteration_rows(max(journals, key=lambda each: each.state.iteration))
     _print(rows)
     figures = {"solved": _solved(journals), "iterations": _mean_iterations(journals)}
     for name in ABLATIONS:
@@ -70,7 +70,7 @@ def main(
     report("demo-delegation", figures, targets, intervals=spans)
 
 
-def iteration_rows(journal: Journal) -> list[tuple[str, ...]]:
+def iteration_rows(journal: LoopJournal) -> list[tuple[str, ...]]:
     """A row for each iteration: decision, confidence, tools, skills, and the budget left by then."""
     rows: list[tuple[str, ...]] = []
     tools = skills = loops = 0
@@ -92,12 +92,12 @@ def iteration_rows(journal: Journal) -> list[tuple[str, ...]]:
     return [*shown, ("", f"{tools} tools, {skills} skills", "", f"{journal.state.confidence / 1_000_000:.2f}", "")]
 
 
-def _memory_run(world: World, box: Sandbox, config: LoopConfig) -> Journal:
+def _memory_run(world: World, box: ToolSandbox, config: LoopConfig) -> LoopJournal:
     store = MemoryStore(lambda: datetime.now(UTC))
     return run_world(store, MemoryBlobs(), f"demo-{world.seed}", world, means_of(world, box), config)
 
 
-def _saved_iterations(earlier: Journal, world: World, box: Sandbox) -> float:
+def _saved_iterations(earlier: LoopJournal, world: World, box: ToolSandbox) -> float:
     """Iterations that a task takes alone, less those it takes with the skills and tools of an earlier run."""
     alone = _memory_run(world, box, config_without())
     skills = tuple(
@@ -111,7 +111,7 @@ def _saved_iterations(earlier: Journal, world: World, box: Sandbox) -> float:
     return float(alone.state.iteration - later.state.iteration)
 
 
-def _kill(server: Server, box: Sandbox, kills: int, seed: int) -> tuple[float, float]:
+def _kill(server: Server, box: ToolSandbox, kills: int, seed: int) -> tuple[float, float]:
     """Kill as many runs at random appends, resume each, and count those whose events are others."""
     server.project("kills")
     world, config, draw = World(3), config_without(), random.Random(seed)  # noqa: S311 not for secrets
@@ -135,11 +135,11 @@ def _kill(server: Server, box: Sandbox, kills: int, seed: int) -> tuple[float, f
     return float(killed), float(others)
 
 
-def _solved(journals: Sequence[Journal]) -> float:
+def _solved(journals: Sequence[LoopJournal]) -> float:
     return sum(journal.state.status == "complete" for journal in journals) / len(journals)
 
 
-def _mean_iterations(journals: Sequence[Journal]) -> float:
+def _mean_iterations(journals: Sequence[LoopJournal]) -> float:
     return statistics.fmean(journal.state.iteration for journal in journals)
 
 

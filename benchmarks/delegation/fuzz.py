@@ -12,11 +12,11 @@ from typing import Annotated
 import typer
 
 from agents.delegation.tool_policy import ToolSpec, static_fault
-from agents.executors.delegation.sandbox import Sandbox, choose_sandbox
+from agents.executors.delegation.sandbox import ToolSandbox, choose_sandbox
 from eventlog.events import ToolsConfig
 
 from ..report import at_least, at_most, report
-from .hostile import Canary, canary, count_decisions, hostile_tool
+from .hostile import canary, count_decisions, hostile_tool
 
 _SLOW_EVERY = 100
 
@@ -43,21 +43,21 @@ def main(
     report("fuzz-delegation", figures, targets, left_out=left_out)
 
 
-def _run_tools(box: Sandbox, seed: int, number: int) -> tuple[int, bool]:
+def _run_tools(box: ToolSandbox, seed: int, number: int) -> tuple[int, bool]:
     """How many tools the static checks refuse, and whether the canaries are alive after all of them ran."""
     draw = random.Random(seed)  # noqa: S311 not for secrets
     with tempfile.TemporaryDirectory() as folder, canary(Path(folder)) as found:
         codes = [(hostile_tool(draw, found, slow=n % _SLOW_EVERY == 0), n) for n in range(number)]
         with ThreadPoolExecutor(2) as pool:
-            refused = sum(pool.map(lambda each: _run_one(box, found, *each), codes))
+            refused = sum(pool.map(lambda each: _run_one(box, *each), codes))
         return refused, found.is_alive
 
 
-def _run_one(box: Sandbox, found: Canary, code: str, number: int) -> bool:
+def _run_one(box: ToolSandbox, code: str, number: int) -> bool:
     """Run a tool; True if the static checks would have refused it."""
     box.call(code, {}, timeout_ms=200 if number % _SLOW_EVERY == 0 else 3_000, memory_mb=256)
     spec = ToolSpec(fqn="dynamic.hostile", code=code, parameters={})
-    return static_fault(spec, ToolsConfig()) is not None or not found.file
+    return static_fault(spec, ToolsConfig()) is not None
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agents.executors.delegation.journal import Journal
-from agents.executors.delegation.loop import DelegationLoop, Means
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop, LoopMeans
 from agents.executors.delegation.opening import Opening, open_loop
 from agents.rollouts.record import stopwatch
 from eventlog.blobs import BlobStore
@@ -41,9 +41,11 @@ class DyingStore:
         return getattr(self._store, name)
 
 
-def run_world(store: Any, blobs: BlobStore, loop: str, world: World, means: Means, config: LoopConfig) -> Journal:
+def run_world(
+    store: Any, blobs: BlobStore, loop: str, world: World, means: LoopMeans, config: LoopConfig
+) -> LoopJournal:
     """Open a loop on a world, or go on with it, and return its journal at the end."""
-    journal = Journal(store, blobs, loop, stopwatch)
+    journal = LoopJournal(store, blobs, loop, stopwatch)
     if not journal.state.status:
         opening = Opening(
             world.task, means.manager.name, means.worker.name, config, world.seed, means.sandbox.kind, graded=True

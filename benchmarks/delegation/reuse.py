@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agents.executors.delegation.journal import Journal
-from agents.executors.delegation.loop import DelegationLoop, Means
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop, LoopMeans
 from agents.executors.delegation.opening import Opening, open_loop
 from eventlog.events import LoopConfig, OfferedSkill, OfferedTool
 
@@ -11,15 +11,15 @@ from .world import World
 
 
 def run_with(
-    earlier: Journal,
+    earlier: LoopJournal,
     world: World,
-    means: Means,
+    means: LoopMeans,
     config: LoopConfig,
     skills: tuple[OfferedSkill, ...],
     tools: tuple[OfferedTool, ...],
-) -> Journal:
+) -> LoopJournal:
     """The journal of a loop on a world, in the log of an earlier one, after its end."""
-    journal = Journal(earlier.store, earlier.blobs, f"later-{world.seed}", earlier.stopwatch)
+    journal = LoopJournal(earlier.store, earlier.blobs, f"later-{world.seed}", earlier.stopwatch)
     opening = Opening(
         world.task,
         means.manager.name,

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agents.executors.delegation.loop import Means
-from agents.executors.delegation.sandbox import Sandbox
+from agents.executors.delegation.loop import LoopMeans
+from agents.executors.delegation.sandbox import ToolSandbox
 from agents.executors.delegation.truth import GroundTruth
 from agents.executors.delegation.workers import ModelWorker
 from agents.models.model import CompletionRequest
@@ -91,11 +91,11 @@ def config_without(*left_out: str) -> LoopConfig:
     return config
 
 
-def means_of(world: World, sandbox: Sandbox) -> Means:
+def means_of(world: World, sandbox: ToolSandbox) -> LoopMeans:
     """Scripted manager and workers for a world, and its oracle."""
     manager = Scripted(lambda request: decide(request.messages[1].text), name="manager")
     worker = ModelWorker(Scripted(work, name="worker"), config_without())
-    return Means(manager, worker, sandbox, GroundTruth(grade=world.grade))
+    return LoopMeans(manager, worker, sandbox, GroundTruth(grade=world.grade))
 
 
 def decide(prompt: str) -> str:

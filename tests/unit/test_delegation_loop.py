@@ -17,10 +17,10 @@ from rich.console import Console
 
 from agents.delegation.prompts import WorkOrder
 from agents.executors.delegation.errors import BadLoopTask
-from agents.executors.delegation.journal import Journal
+from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.replay import replay_loop
 from agents.executors.delegation.truth import GroundTruth
-from agents.executors.delegation.workers import CommandWorker, Desk, ModelWorker
+from agents.executors.delegation.workers import CommandWorker, ModelWorker, WorkDesk
 from agents.models.errors import ModelUnreachable
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
@@ -36,7 +36,7 @@ FAIL = '{"decision": "fail", "reasoning": "no way"}'
 SKILL = "# Skill: Adding Up\n\n## Purpose\nHow to add.\n\n" + "carry the one and go on " * 10
 
 
-def found(order: WorkOrder, _desk: Desk) -> dict[str, Any]:
+def found(order: WorkOrder, _desk: WorkDesk) -> dict[str, Any]:
     return {"findings": f"{order.worker} did {len(order.instructions)}", "confidence": 0.6}
 
 
@@ -44,7 +44,7 @@ def limits(**budget: int) -> LoopConfig:
     return LoopConfig(budget=LoopLimits(**budget))
 
 
-def closing(journal: Journal) -> LoopClosed:
+def closing(journal: LoopJournal) -> LoopClosed:
     last = events_of(journal)[-1]
     assert isinstance(last, LoopClosed)
     return last
@@ -83,7 +83,7 @@ def test_a_manager_sees_the_summary_and_the_names_of_skills_and_no_raw_output() 
 def test_a_skill_resolves_by_its_short_name_in_the_next_worker() -> None:
     seen: list[Sequence[str]] = []
 
-    def work(order: WorkOrder, desk: Desk) -> dict[str, Any]:
+    def work(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         seen.append(order.skills)
         return {**found(order, desk), "skills_created": [SKILL]}
 
@@ -147,7 +147,7 @@ def test_a_breach_of_any_limit_is_a_graceful_partial_result(config: LoopConfig, 
 def test_a_worker_beyond_the_budget_does_not_run() -> None:
     ran: list[str] = []
 
-    def work(order: WorkOrder, desk: Desk) -> dict[str, Any]:
+    def work(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         ran.append(order.worker)
         return found(order, desk)
 
@@ -294,7 +294,7 @@ def test_diagnostic_workers_close_their_hypotheses() -> None:
 
 
 def test_the_critique_that_a_gate_reads_is_the_one_after_the_repair() -> None:
-    def work(order: WorkOrder, _desk: Desk) -> dict[str, Any]:
+    def work(order: WorkOrder, _desk: WorkDesk) -> dict[str, Any]:
         is_repair = "Repair these defects" in order.instructions
         return {"findings": "a table of sums" if is_repair else "TODO", "confidence": 0.8}
 
@@ -398,7 +398,7 @@ class Killed(BaseException):
     """The process ended."""
 
 
-def killing(journal: Journal, after: int) -> Journal:
+def killing(journal: LoopJournal, after: int) -> LoopJournal:
     """A journal that dies in its n-th append from here: before it writes if n is even, else after it."""
     count, append = [0], journal.store.append
 
@@ -452,7 +452,7 @@ def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events() -> None
         else:
             assert point > 20
             break
-        resumed = Journal(store, journal.blobs, "loop-1", journal.stopwatch)
+        resumed = LoopJournal(store, journal.blobs, "loop-1", journal.stopwatch)
         a_loop(leaf, lambda o, d: {**found(o, d), "skills_created": [SKILL]}, resumed).run()
         assert comparable(events_of(resumed)) == expected, point
         assert resumed.budget.pending == {}

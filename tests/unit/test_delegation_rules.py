@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agents.delegation.autonomy import LEVELS, autonomy_of, compliance, config_for
 from agents.delegation.budget import (
-    Tree,
+    TreeCounts,
     allocate_child,
     budget_fraction_remaining,
     can_continue,
@@ -24,7 +24,7 @@ from agents.delegation.convergence import Trend, convergence
 from agents.delegation.critique import critique, is_fixpoint, simhash_similarity
 from agents.delegation.diagnosis import diagnosis_refusal, hypothesis_status
 from agents.delegation.evaluation import appraise, confidence_of, mean_confidence
-from agents.delegation.gates import Completion, after_rejections, reject
+from agents.delegation.gates import ProposedResult, after_rejections, reject
 from agents.delegation.journal import journal_line, lesson_of
 from agents.delegation.plan import PlanStep, Subtask
 from agents.delegation.results import compared_text, finding_of, key_findings, plain_line, result_bytes
@@ -240,10 +240,10 @@ def test_siblings_share_what_sub_managers_get() -> None:
 
 def test_depth_is_the_number_of_levels_below_the_first_manager() -> None:
     limits = LoopLimits(max_depth=3)
-    assert [may_promote(Tree(0, 0), depth, limits) for depth in (0, 1, 2)] == [None] * 3
-    assert may_promote(Tree(0, 0), 3, limits) == "max_depth reached"
-    assert may_promote(Tree(6, 0), 0, limits) == "max_total_submanagers_per_run reached"
-    assert may_promote(Tree(5, 3), 0, limits) == "max_concurrent_submanagers reached"
+    assert [may_promote(TreeCounts(0, 0), depth, limits) for depth in (0, 1, 2)] == [None] * 3
+    assert may_promote(TreeCounts(0, 0), 3, limits) == "max_depth reached"
+    assert may_promote(TreeCounts(6, 0), 0, limits) == "max_total_submanagers_per_run reached"
+    assert may_promote(TreeCounts(5, 3), 0, limits) == "max_concurrent_submanagers reached"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 100)), max_size=20))
@@ -318,8 +318,8 @@ def test_a_critique_costs_what_is_missing_and_the_repair_stops_at_a_fixpoint() -
     assert simhash_similarity("", "") == 1.0
 
 
-def completion(result: Any, **facts: Any) -> Completion:
-    return Completion(result, facts.get("plan", ()), facts.get("critiques", ()), facts.get("verdict"))
+def completion(result: Any, **facts: Any) -> ProposedResult:
+    return ProposedResult(result, facts.get("plan", ()), facts.get("critiques", ()), facts.get("verdict"))
 
 
 PENDING = (PlanStep(Subtask(id="a", description="a"), "pending", 0),)
@@ -343,7 +343,7 @@ PENDING = (PlanStep(Subtask(id="a", description="a"), "pending", 0),)
     ],
 )
 def test_a_completion_passes_its_gates_or_is_rejected_by_the_first(
-    given_completion: Completion, gate: str | None
+    given_completion: ProposedResult, gate: str | None
 ) -> None:
     found = reject(given_completion, LoopConfig())
     assert (None if found is None else found.gate) == gate

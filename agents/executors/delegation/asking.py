@@ -24,7 +24,7 @@ from ...delegation.results import plain_line
 from ...delegation.rules import offered_decisions
 from ...models.errors import ModelFailure
 from ...models.model import ChatMessage, Model
-from .journal import Journal
+from .journal import LoopJournal
 from .workers import one_request
 
 
@@ -32,7 +32,7 @@ from .workers import one_request
 class ManagerTurn:
     """A manager's turn: at most two calls, the second after a clarification."""
 
-    journal: Journal
+    journal: LoopJournal
     model: Model
     config: LoopConfig
     iteration: int

@@ -14,7 +14,7 @@ from ...delegation.tool_policy import FaultCategory, ToolFault, ToolSpec
 from ...models.model import ChatMessage, Model
 from .errors import WorkerOverBudget
 from .forge import Forge, ForgedTool
-from .journal import Journal
+from .journal import LoopJournal
 from .sandbox import Boxed
 from .workers import one_request
 
@@ -23,7 +23,7 @@ from .workers import one_request
 class WorkerDesk:
     """The desk of one worker in one iteration. Used by one thread."""
 
-    journal: Journal
+    journal: LoopJournal
     forge: Forge
     config: LoopConfig
     worker: str
@@ -54,7 +54,7 @@ class WorkerDesk:
         return self.journal.reserve(self.config.budget, self.reservation, self.spent)
 
     def ask(self, model: Model, messages: Sequence[ChatMessage], sampling: Sampling) -> str:
-        """See Desk.ask."""
+        """See WorkDesk.ask."""
         chars = sum(len(message.text) for message in messages)
         self._reserve(tokens=estimate_tokens(chars, sampling.max_tokens))
         completion = model.complete(one_request(messages, sampling))
@@ -65,7 +65,7 @@ class WorkerDesk:
         return answer
 
     def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Boxed:
-        """See Desk.call_tool."""
+        """See WorkDesk.call_tool."""
         if not self.config.tools.enabled or (self.allowed is not None and name not in self.allowed):
             return Boxed(None, f"the tool {name[:100]} is not allowed here")
         self._reserve(tool_calls=1)
@@ -78,7 +78,7 @@ class WorkerDesk:
         return found
 
     def write_tool(self, spec: ToolSpec) -> ForgedTool:
-        """See Desk.write_tool. A tool that a worker wrote it may call."""
+        """See WorkDesk.write_tool. A tool that a worker wrote it may call."""
         if not (self.config.tools.enabled and self.may_create):
             return ForgedTool(spec, fault=ToolFault("policy", 403, "this worker may not create tools"))
         self._reserve(tool_calls=1)

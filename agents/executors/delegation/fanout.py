@@ -21,14 +21,14 @@ from ...delegation.plan import needs_submanager
 from ...delegation.rules import plan_steps
 from .desk import WorkerDesk
 from .forge import Forge
-from .journal import Journal
+from .journal import LoopJournal
 from .opening import Opening, open_loop
 from .turn import Turn, record_turn, take_turn
 
 if TYPE_CHECKING:
-    from .loop import Means
+    from .loop import LoopMeans
 
-ChildRunner = Callable[[Journal], LoopState]
+ChildRunner = Callable[[LoopJournal], LoopState]
 
 
 def child_name(state: LoopState, reservation: str) -> str:
@@ -37,7 +37,7 @@ def child_name(state: LoopState, reservation: str) -> str:
 
 
 @dataclass
-class Tree:
+class SubmanagerTree:
     """The sub-managers of a whole run: how many were ever opened, how many run now. Thread-safe."""
 
     total: int = 0
@@ -47,7 +47,7 @@ class Tree:
     def enter(self, depth: int, limits: LoopLimits, *, is_new: bool) -> str | None:
         """Count a sub-manager in. Returns why it may not run, or None. One that is resumed is not new."""
         with self.lock:
-            counted = budget.Tree(self.total if is_new else 0, self.concurrent)
+            counted = budget.TreeCounts(self.total if is_new else 0, self.concurrent)
             refused = budget.may_promote(counted, depth, limits)
             if refused is None:
                 self.total += is_new
@@ -64,11 +64,11 @@ class Tree:
 class Fanout:
     """Runs the workers of a decision that have not returned."""
 
-    journal: Journal
-    means: Means
+    journal: LoopJournal
+    means: LoopMeans
     forge: Forge
     config: LoopConfig
-    tree: Tree
+    tree: SubmanagerTree
     run_child: ChildRunner
 
     def run(self, decision: DelegateDecision) -> None:
@@ -141,7 +141,7 @@ class Fanout:
 
     def _open_child(
         self, envelope: Envelope, desk: WorkerDesk, name: str, siblings: int, *, is_new: bool
-    ) -> Journal | None:
+    ) -> LoopJournal | None:
         journal = self.journal
         if is_new:
             with journal.lock:
@@ -157,7 +157,7 @@ class Fanout:
                     return None
         else:
             limits = self.config.budget
-        child = Journal(journal.store, journal.blobs, name, journal.stopwatch)
+        child = LoopJournal(journal.store, journal.blobs, name, journal.stopwatch)
         if not child.state.status:
             pending = journal.budget.pending[desk.reservation]
             open_loop(child, self._opening(envelope, limits if is_new else _limits(limits, pending)))
@@ -188,7 +188,7 @@ class Fanout:
             tools=tools,
         )
 
-    def _record_child(self, envelope: Envelope, desk: WorkerDesk, child: Journal, ended: LoopState) -> None:
+    def _record_child(self, envelope: Envelope, desk: WorkerDesk, child: LoopJournal, ended: LoopState) -> None:
         """Record what a sub-manager came to: its own confidence, its skills, and what it spent."""
         content = child.record_at(ended.result) if ended.result else {}
         result = {

@@ -26,8 +26,8 @@ from ...delegation.tool_policy import (
     static_fault,
     tool_hash,
 )
-from .journal import Journal
-from .sandbox import Boxed, Sandbox
+from .journal import LoopJournal
+from .sandbox import Boxed, ToolSandbox
 
 Repairer = Callable[[str], str]
 """Asks a model to repair a tool, by a prompt. Raises ModelFailure, WorkerOverBudget."""
@@ -52,8 +52,8 @@ class ForgedTool:
 class Forge:
     """Makes and calls the tools of one loop."""
 
-    journal: Journal
-    sandbox: Sandbox
+    journal: LoopJournal
+    sandbox: ToolSandbox
     config: ToolsConfig
     _specs: dict[str, ToolSpec] = field(default_factory=dict)
 

@@ -73,7 +73,7 @@ class LoopStates:
         return found
 
 
-class Journal(LoopStates):
+class LoopJournal(LoopStates):
     """One loop's stream, with the states of its folds at its end. `stopwatch` returns monotonic microseconds."""
 
     def __init__(self, store: EventStore, blobs: BlobStore, loop: str, stopwatch: Callable[[], int]) -> None:

@@ -30,7 +30,7 @@ from ...delegation.decisions import (
     PlanDecision,
     read_decision,
 )
-from ...delegation.gates import Completion, after_rejections, reject
+from ...delegation.gates import ProposedResult, after_rejections, reject
 from ...delegation.prompts import MANAGER, manager_prompt
 from ...delegation.results import plain_line
 from ...delegation.rules import (
@@ -45,29 +45,29 @@ from ...delegation.terminal import terminal_status
 from ...delegation.view import manager_view
 from ...models.model import ChatMessage, Model
 from .asking import ManagerTurn, decision_event
-from .fanout import Fanout, Tree, child_name
+from .fanout import Fanout, SubmanagerTree, child_name
 from .forge import Forge
-from .journal import Journal, plain_json
-from .sandbox import Sandbox
+from .journal import LoopJournal, plain_json
+from .sandbox import ToolSandbox
 from .settling import judge_iteration, reason_converged, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
 from .workers import Worker
 
-Progress = Callable[[Journal], None]
+Progress = Callable[[LoopJournal], None]
 """Called after each step of a loop, for a live view."""
 
 
-def no_progress(_journal: Journal) -> None:
+def no_progress(_journal: LoopJournal) -> None:
     """Show nothing."""
 
 
 @dataclass(frozen=True)
-class Means:
+class LoopMeans:
     """What a loop works with: the models of manager and workers, the sandbox of its tools, ground truth."""
 
     manager: Model
     worker: Worker
-    sandbox: Sandbox
+    sandbox: ToolSandbox
     truth: GroundTruth = NO_TRUTH
     repairer: Model | None = None
 
@@ -76,10 +76,10 @@ class Means:
 class DelegationLoop:
     """One open loop. `tree` counts the sub-managers of the whole run."""
 
-    journal: Journal
-    means: Means
+    journal: LoopJournal
+    means: LoopMeans
     progress: Progress = no_progress
-    tree: Tree = field(default_factory=Tree)
+    tree: SubmanagerTree = field(default_factory=SubmanagerTree)
     config: LoopConfig = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,7 +177,7 @@ class DelegationLoop:
         state, result = self.journal.state, decision.final_result
         verdict = self.means.truth.verdict(result)
         critiques = state.history[-1].critiques if state.history else ()
-        rejection = reject(Completion(result, plan_steps(state.plan), critiques, verdict), self.config)
+        rejection = reject(ProposedResult(result, plan_steps(state.plan), critiques, verdict), self.config)
         if rejection is None:
             last = state.history[-1].confidence if state.history else 0
             stated = decision.confidence if decision.confidence is not None else last
@@ -216,5 +216,5 @@ class DelegationLoop:
             result=self.journal.put_bytes(plain_json(content)),
         )
 
-    def _run_child(self, journal: Journal) -> LoopState:
+    def _run_child(self, journal: LoopJournal) -> LoopState:
         return DelegationLoop(journal, self.means, self.progress, self.tree).run()

@@ -9,7 +9,7 @@ from eventlog.events import LoopConfig, LoopOpened, OfferedSkill, OfferedTool, S
 
 from ...delegation.results import plain_line
 from .errors import BadLoopTask
-from .journal import Journal
+from .journal import LoopJournal
 
 MOST_TASK: Final = 1_048_576
 """The longest task in characters."""
@@ -33,7 +33,7 @@ class Opening:
     tools: tuple[OfferedTool, ...] = ()
 
 
-def open_loop(journal: Journal, opening: Opening) -> None:
+def open_loop(journal: LoopJournal, opening: Opening) -> None:
     """Record the opening of a loop. Raises BadLoopTask, LoopElsewhere."""
     task = opening.task.strip()
     if not task:

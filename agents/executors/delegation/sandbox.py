@@ -39,7 +39,7 @@ class Boxed:
     error: str = ""
 
 
-class Sandbox(Protocol):
+class ToolSandbox(Protocol):
     """A place to run tools in. Thread-safe."""
 
     @property
@@ -59,7 +59,7 @@ class NoSandbox:
     kind: SandboxKind = "none"
 
     def call(self, code: str, arguments: dict[str, Any], *, timeout_ms: int, memory_mb: int) -> Boxed:  # noqa: ARG002
-        """See Sandbox.call."""
+        """See ToolSandbox.call."""
         return Boxed(None, "there is no sandbox on this machine")
 
 
@@ -72,7 +72,7 @@ class ProcessSandbox:
     box: str
 
     def call(self, code: str, arguments: dict[str, Any], *, timeout_ms: int, memory_mb: int) -> Boxed:
-        """See Sandbox.call."""
+        """See ToolSandbox.call."""
         cpu_s = -(-timeout_ms // 1000) + 1
         asked = {"code": code, "arguments": arguments, "memory_bytes": memory_mb * 2**20, "cpu_s": cpu_s}
         try:
@@ -92,7 +92,7 @@ class ProcessSandbox:
         return Boxed(value) if isinstance(value, dict) else Boxed(None, str(error)[:600])
 
 
-def choose_sandbox(*, weaker: bool = False) -> Sandbox:
+def choose_sandbox(*, weaker: bool = False) -> ToolSandbox:
     """The best sandbox of this machine: bubblewrap, else namespaces if an operator allows them, else none."""
     for found in (bubblewrap(), namespaces() if weaker else None):
         if found is not None and _works(found):

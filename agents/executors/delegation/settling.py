@@ -12,10 +12,10 @@ from ...delegation.plan import pending_count
 from ...delegation.results import compared_text
 from ...delegation.rules import is_idle, plan_steps
 from ...delegation.stall import COMPARED_CHARS, Stall, detect_stall
-from .journal import Journal
+from .journal import LoopJournal
 
 
-def judge_iteration(journal: Journal, config: LoopConfig) -> None:
+def judge_iteration(journal: LoopJournal, config: LoopConfig) -> None:
     """Append the stall detector's signal, and the switch and the question that it leads to."""
     state, stalls = journal.state, journal.stall
     ordered = sorted(state.returned, key=lambda each: each.worker)
@@ -38,7 +38,7 @@ def judge_iteration(journal: Journal, config: LoopConfig) -> None:
     journal.append(signalled, *_switch(state, stall))
 
 
-def reason_to_end(journal: Journal, config: LoopConfig) -> str | None:
+def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
     """Why the loop ends before another decision, or None. Read from its folds alone, so that a kill changes nothing."""
     state = journal.state
     if state.history and state.history[-1].iteration == state.iteration:
@@ -54,7 +54,7 @@ def reason_to_end(journal: Journal, config: LoopConfig) -> str | None:
     return None
 
 
-def reason_converged(journal: Journal, config: LoopConfig) -> str | None:
+def reason_converged(journal: LoopJournal, config: LoopConfig) -> str | None:
     """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first."""
     found = convergence(_trend(journal, config), config)
     return None if found is None else f"converged: {found}"
@@ -74,7 +74,7 @@ def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:
     return [switched, EscalationAsked(loop=state.loop, iteration=state.iteration, question=question)]
 
 
-def _trend(journal: Journal, config: LoopConfig) -> Trend:
+def _trend(journal: LoopJournal, config: LoopConfig) -> Trend:
     state, stall = journal.state, config.stall_detection
     left = [each for each in stall.strategies if each not in journal.stall.used] if stall.strategy_switching else []
     return Trend(

@@ -20,7 +20,7 @@ from ...delegation.results import compared_text, finding_of, plain_line, result_
 from ...delegation.skills import SkillText, references_in, resolve_skills, skill_of, skills_in
 from .desk import WorkerDesk
 from .errors import WorkerFailed, WorkerOverBudget
-from .journal import Journal
+from .journal import LoopJournal
 from .truth import GroundTruth
 from .workers import Worker
 
@@ -92,7 +92,7 @@ def order_again(order: WorkOrder, judged: Critique) -> WorkOrder:
     )
 
 
-def record_turn(journal: Journal, envelope: Envelope, turn: Turn, desk: WorkerDesk, settled: AnyEvent) -> None:
+def record_turn(journal: LoopJournal, envelope: Envelope, turn: Turn, desk: WorkerDesk, settled: AnyEvent) -> None:
     """Append the settlement, the result and its skills together."""
     iteration = desk.iteration
     error = isinstance(turn.result.get("error"), str)
@@ -127,7 +127,7 @@ def record_turn(journal: Journal, envelope: Envelope, turn: Turn, desk: WorkerDe
 
 
 def skill_events(
-    journal: Journal, skills: Sequence[SkillText], worker: str, iteration: int, most: int
+    journal: LoopJournal, skills: Sequence[SkillText], worker: str, iteration: int, most: int
 ) -> list[SkillSaved]:
     """The events that save skills, but for those that are in the catalogue as they are."""
     known, found = journal.skills.skills, []

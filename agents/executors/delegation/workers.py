@@ -22,7 +22,7 @@ LONGEST_OUTPUT: Final = 200_000
 _SHOWN: Final = 4_000
 
 
-class Desk(Protocol):
+class WorkDesk(Protocol):
     """What a worker may use. Each use is charged, and refused once the budget is spent."""
 
     def ask(self, model: Model, messages: Sequence[ChatMessage], sampling: Sampling) -> str:
@@ -46,7 +46,7 @@ class Worker(Protocol):
         """Name recorded with the loop."""
         ...
 
-    def work(self, order: WorkOrder, desk: Desk) -> dict[str, Any]:
+    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         """The result of an order. Raises ModelFailure, WorkerFailed, WorkerOverBudget."""
         ...
 
@@ -55,10 +55,10 @@ class Worker(Protocol):
 class FunctionWorker:
     """A worker that is a Python function."""
 
-    function: Callable[[WorkOrder, Desk], dict[str, Any]]
+    function: Callable[[WorkOrder, WorkDesk], dict[str, Any]]
     name: str = "function"
 
-    def work(self, order: WorkOrder, desk: Desk) -> dict[str, Any]:
+    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         """See Worker.work."""
         return self.function(order, desk)
 
@@ -75,7 +75,7 @@ class CommandWorker:
         """See Worker."""
         return f"command:{self.command[0]}"[:200]
 
-    def work(self, order: WorkOrder, desk: Desk) -> dict[str, Any]:  # noqa: ARG002 it has tools of its own
+    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:  # noqa: ARG002 it has tools of its own
         """See Worker.work."""
         asked = {
             "worker": order.worker,
@@ -110,7 +110,7 @@ class ModelWorker:
         """See Worker."""
         return self.model.name
 
-    def work(self, order: WorkOrder, desk: Desk) -> dict[str, Any]:
+    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         """See Worker.work."""
         messages = [ChatMessage("system", (WORKER,)), ChatMessage("user", (worker_prompt(order),))]
         for number in range(self.config.worker_rounds):
@@ -135,7 +135,7 @@ def one_request(messages: Sequence[ChatMessage], sampling: Sampling, schema: Any
     return CompletionRequest(tuple(messages), sampling, schema)
 
 
-def _act(asked: dict[str, Any], desk: Desk) -> str | None:
+def _act(asked: dict[str, Any], desk: WorkDesk) -> str | None:
     """Do what a worker asks for, and return what it is told; None if it gave its answer."""
     match asked.get("action"):
         case "call":
