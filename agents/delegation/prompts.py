@@ -16,6 +16,9 @@ from .skills import catalogue_section
 from .tool_policy import ToolSpec
 
 LONGEST_TASK: Final = 60_000
+STEP: Final = 50_000
+"""A manager sees its budget in twentieths, so that the charge for one lost attempt rarely changes a prompt."""
+
 MOST_STATE: Final = 4_000
 
 MANAGER: Final = """You are the manager of workers. Solve the task by deciding once per turn.
@@ -60,7 +63,7 @@ def manager_prompt(view: ManagerView) -> str:
     """The user message of a manager's turn."""
     sections = [
         f"## Task\n{view.task[:LONGEST_TASK]}",
-        f"## Budget\nbudget_fraction_remaining: {view.fraction / 1_000_000:.2f}",
+        f"## Budget\nbudget_fraction_remaining: {round(view.fraction / STEP) * STEP / 1_000_000:.2f}",
         f"## Current Iteration\n{view.iteration}",
         view.summary.rstrip(),
         catalogue_section(view.catalogue),

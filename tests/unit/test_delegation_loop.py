@@ -74,7 +74,7 @@ def test_a_manager_sees_the_summary_and_the_names_of_skills_and_no_raw_output() 
     prompt = prompt_of(model.requests[1])
     assert "# Rolling Summary" in prompt
     assert "- **`adding_up`**: How to add." in prompt
-    assert "budget_fraction_remaining: 0.99" in prompt
+    assert "budget_fraction_remaining: 1.00" in prompt
     assert "RAW OUTPUT" not in prompt
     assert "carry the one" not in prompt
     assert "tokens" not in prompt.lower()
