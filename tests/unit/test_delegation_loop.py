@@ -435,16 +435,21 @@ def leaf(request: CompletionRequest) -> str:
     return steady(request)
 
 
+def skilled(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
+    """A worker that writes a skill of its own: of two siblings that write the same one, the first is recorded."""
+    return {**found(order, desk), "skills_created": [SKILL.replace("Adding Up", f"Adding Up {order.worker}")]}
+
+
 def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events() -> None:
     whole = a_journal()
-    reference_loop = a_loop(leaf, lambda o, d: {**found(o, d), "skills_created": [SKILL]}, whole)
+    reference_loop = a_loop(leaf, skilled, whole)
     reference_loop.run()
     expected = comparable(events_of(whole))
     for point in itertools.count(1):
         journal = a_journal()
         store = journal.store
         append = store.append
-        loop = a_loop(leaf, lambda o, d: {**found(o, d), "skills_created": [SKILL]}, killing(journal, point))
+        loop = a_loop(leaf, skilled, killing(journal, point))
         try:
             loop.run()
         except Killed:
@@ -453,7 +458,7 @@ def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events() -> None
             assert point > 20
             break
         resumed = LoopJournal(store, journal.blobs, "loop-1", journal.stopwatch)
-        a_loop(leaf, lambda o, d: {**found(o, d), "skills_created": [SKILL]}, resumed).run()
+        a_loop(leaf, skilled, resumed).run()
         assert comparable(events_of(resumed)) == expected, point
         assert resumed.budget.pending == {}
         assert resumed.budget.spent.tokens >= whole.budget.spent.tokens
