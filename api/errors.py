@@ -75,7 +75,7 @@ class NoModel(FlywheelError):
 
 
 class ControllerBusy(FlywheelError):
-    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased`, `flywheel benchmark` or `flywheel gate run` is
+    """Another `flywheel run`, `flywheel rollout sweep`, `flywheel rollout biased`, `flywheel benchmark`, `flywheel delegate` or `flywheel gate run` is
     working on {site} in this project, and only one may. Wait for it, or choose another project with FLYWHEEL_PROJECT."""
 
 
@@ -243,3 +243,11 @@ class TrainedTwice(FlywheelError):
 
 class NotPublished(FlywheelError):
     """Nothing was published to {place}: {actual}; expected {expected}."""
+
+
+class BadSkillFile(FlywheelError):
+    """The file {file} is no skill: it has {actual}; expected {expected}. Nothing was brought in."""
+
+
+class BadLoopBudget(FlywheelError):
+    """The budget {actual!r} cannot be used: expected {expected}."""

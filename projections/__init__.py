@@ -10,6 +10,11 @@ from .champions import CHAMPIONS
 from .checkpoints import WEIGHTS
 from .costs import COSTS
 from .courses import COURSES
+from .delegation.budgets import LOOP_BUDGETS
+from .delegation.loops import LOOPS
+from .delegation.skills import LOOP_SKILLS, SKILLS
+from .delegation.stalls import LOOP_STALLS
+from .delegation.tools import LOOP_TOOLS, TOOLS
 from .engine.projection import AnyFold
 from .environments import ENVIRONMENTS
 from .evaluations import EVALUATIONS
@@ -49,16 +54,23 @@ ALL: tuple[AnyFold, ...] = (
     GROUPS,
     HINTS,
     JUDGES,
+    LOOPS,
+    LOOP_BUDGETS,
+    LOOP_SKILLS,
+    LOOP_STALLS,
+    LOOP_TOOLS,
     RECIPES,
     REGISTRATIONS,
     REWARDS,
     REWRITES,
     RUNS,
+    SKILLS,
     SLICES,
     SUBSTRATES,
     SUITES,
     SWEEPS,
     TAINT,
+    TOOLS,
     TRAININGS,
     VERDICTS,
     WEIGHTS,

@@ -16,6 +16,7 @@ from projections.verdicts import VERDICTS
 from ..errors import Unknown
 from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
 from . import judges, regrade
+from .loop_replay import print_loop_replay
 from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
 
@@ -191,9 +192,14 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
     """
     import dataclasses
 
+    from projections.delegation.loops import LOOPS
+
     from ..history.replay import replay_run
 
     with open_project() as house:
+        if house.views().get(LOOPS, run) is not None:
+            print_loop_replay(house, run, as_json=as_json)
+            return
         found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:
         emit_json(dataclasses.asdict(found))

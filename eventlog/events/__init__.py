@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from .champion import *
     from .courses import *
     from .datasets import *
+    from .delegation import *
     from .environments import *
     from .event import *
     from .gate import *
+    from .loop_config import *
     from .memory import *
     from .models import *
     from .plans import *
@@ -37,6 +39,11 @@ NAMES: dict[str, str] = {
         "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
         "is_asked_for query_of"
     ),
+    "delegation": (
+        "BudgetAmounts BudgetReserved BudgetSettled CompletionRejected DecidedKind EscalationAnswered EscalationAsked "
+        "IterationDecided LoopClosed LoopOpened LoopStatus OfferedSkill OfferedTool PlannedSubtask SandboxKind "
+        "SkillSaved StallSignalled StatedHypothesis StrategySwitched ToolForged WorkerReturned"
+    ),
     "environments": (
         "Detail EnvironmentAdmitted EnvironmentProbed EnvironmentRegistered PageUrl ProbeOutcome ProbeResult "
         "StartFingerprint TokenVariable"
@@ -45,6 +52,10 @@ NAMES: dict[str, str] = {
     "gate": (
         "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
         "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
+    ),
+    "loop_config": (
+        "Capability CompletionConfig CritiqueConfig EvaluationConfig HistoryConfig LoopConfig LoopLimits "
+        "PlanningConfig SkillsConfig StallDetectionConfig Strategy SummaryConfig ToolsConfig"
     ),
     "memory": (
         "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined MemoryScope Occasion "

@@ -8,6 +8,7 @@ from . import (
     champion,
     courses,
     datasets,
+    delegation,
     environments,
     gate,
     memory,
@@ -62,6 +63,19 @@ AnyEvent = (
     | gate.EvaluationOpened
     | gate.VerdictReached
     | champion.ChampionPointed
+    | delegation.LoopOpened
+    | delegation.IterationDecided
+    | delegation.WorkerReturned
+    | delegation.BudgetReserved
+    | delegation.BudgetSettled
+    | delegation.StallSignalled
+    | delegation.StrategySwitched
+    | delegation.CompletionRejected
+    | delegation.EscalationAsked
+    | delegation.EscalationAnswered
+    | delegation.ToolForged
+    | delegation.SkillSaved
+    | delegation.LoopClosed
     | policy.PriceBookSet
     | policy.RunsWithdrawn
     | policy.EventsDisowned

@@ -26,6 +26,13 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "DatasetFrozen": (),  # only a query of demonstrations names any
     "SliceRegistered": (),
     "CheckpointSaved": ("manifest", *(f"files.{number}.blob" for number in range(5))),
+    "LoopOpened": ("task", "skills.0.content", "tools.0.content"),
+    "IterationDecided": ("prompt", "answer"),
+    "WorkerReturned": ("result",),
+    "StallSignalled": ("output",),
+    "ToolForged": ("content",),
+    "SkillSaved": ("content",),
+    "LoopClosed": ("result",),
     "HintRecorded": ("content",),
     "ExemplarCaptured": ("content",),
     "SnippetLearned": ("content",),

@@ -1,0 +1,38 @@
+"""Diagnoses: how many a loop may make, and what closes a hypothesis. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+MOST_IN_A_ROW: Final = 2
+CONFIRMED_ABOVE: Final = 500_000
+HypothesisStatus = Literal["untested", "confirmed", "refuted"]
+
+
+def diagnosis_refusal(kinds: Sequence[str], most_loops: int) -> str | None:
+    """Why another diagnosis is refused after these decisions, oldest first; None if it may be made.
+
+    At most a quarter of the loops (at least 3) are diagnoses, and after two in a row two delegations come first.
+    """
+    made = kinds.count("diagnose")
+    if made >= max(3, most_loops // 4):
+        return f"{made} diagnoses were made; delegate instead"
+    cooled = 0
+    for kind in reversed(kinds):
+        if kind == "delegate":
+            cooled += 1
+        elif kind == "diagnose":
+            break
+    last_two = [kind for kind in kinds if kind in {"diagnose", "delegate"}]
+    trailing = last_two[: len(last_two) - cooled]
+    if trailing[-MOST_IN_A_ROW:] == ["diagnose"] * MOST_IN_A_ROW and cooled < MOST_IN_A_ROW:
+        return "two diagnoses in a row; delegate twice before the next"
+    return None
+
+
+def hypothesis_status(confidence: int | None) -> HypothesisStatus:
+    """What a diagnostic worker's confidence makes of its hypothesis; None: no worker tested it yet."""
+    if confidence is None:
+        return "untested"
+    return "confirmed" if confidence > CONFIRMED_ABOVE else "refuted"

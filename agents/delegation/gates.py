@@ -1,0 +1,115 @@
+"""ProposedResult gates: whether a final result may end the loop. They hold in the last iteration too. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, Literal
+
+from eventlog.events import LoopConfig
+
+from .critique import PLACEHOLDER, simhash_similarity
+from .plan import PlanStep, pending_count
+
+Gate = Literal["presence", "placeholder", "text_loop", "required_fields", "plan", "critique", "oracle"]
+LOOP_WORDS: Final = 20
+LOOP_SIMILARITY: Final = 0.9
+_STUBS: Final = frozenset({"n/a", "none", "todo", "tbd", "...", "placeholder"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The gate that rejects a final result, and what is missing; two of one `payload` are the same rejection."""
+
+    gate: Gate
+    why: str
+
+    @property
+    def payload(self) -> str:
+        """What tells two rejections apart."""
+        return f"{self.gate}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedResult:
+    """What the gates judge: the final result, the plan, the critiques of the last delegation after their repair.
+
+    `verdict` is what ground truth says of the result: True, False, or None without an oracle.
+    """
+
+    result: Mapping[str, object]
+    plan: Sequence[PlanStep]
+    critiques: Sequence[int]
+    verdict: bool | None
+
+
+def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
+    """The first gate that rejects a result, or None if it may end the loop. Ground truth overrides all but presence."""
+    texts = list(_texts(completion.result))
+    if not any(text.strip() for text in texts):
+        return Rejection("presence", "the final result is empty")
+    if completion.verdict is not None:
+        return None if completion.verdict else Rejection("oracle", "the result does not solve the task")
+    return _form_rejection(completion, texts, config) or _work_rejection(completion, config)
+
+
+def _form_rejection(completion: ProposedResult, texts: Sequence[str], config: LoopConfig) -> Rejection | None:
+    for text in texts:
+        if PLACEHOLDER.search(text) or text.strip().lower() in _STUBS:
+            return Rejection("placeholder", f"the result holds a placeholder: {text.strip()[:60]!r}")
+        if _repeats(text):
+            return Rejection("text_loop", "the result repeats a paragraph")
+    missing = [name for name in config.completion.required_fields if not completion.result.get(name)]
+    return Rejection("required_fields", f"the result lacks {', '.join(missing)}") if missing else None
+
+
+def _work_rejection(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
+    pending = pending_count(completion.plan)
+    if pending:
+        return Rejection("plan", f"{pending} subtasks of the plan are not done")
+    scores = completion.critiques
+    least = config.critique.min_score_to_complete
+    if config.critique.enabled and scores and sum(scores) / len(scores) < least:
+        return Rejection("critique", "the results of the last delegation were judged too weak; refine them first")
+    return None
+
+
+AfterRejection = Literal["go_on", "repair", "end"]
+
+
+def after_rejections(rejections: Sequence[str], most: int) -> AfterRejection:
+    """What follows rejections, the newest last, none of them separated by a delegation.
+
+    After `most` of one payload the manager is asked for a repair of exactly that; after as many again, or if there is
+    nothing to repair, the loop ends.
+    """
+    alike = 0
+    for each in reversed(rejections):
+        if each != rejections[-1]:
+            break
+        alike += 1
+    if alike < most:
+        return "go_on"
+    if rejections[-1].startswith("presence") or alike >= 2 * most:
+        return "end"
+    return "repair"
+
+
+def _texts(value: object, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bool | int | float):
+        yield json.dumps(value)
+    elif isinstance(value, Mapping) and depth < 20:  # noqa: PLR2004 levels
+        for each in value.values():
+            yield from _texts(each, depth + 1)
+    elif isinstance(value, list | tuple) and depth < 20:  # noqa: PLR2004
+        for each in value:
+            yield from _texts(each, depth + 1)
+
+
+def _repeats(text: str) -> bool:
+    paragraphs = [each for each in text.split("\n\n")[:200] if len(each.split()) >= LOOP_WORDS]
+    return any(simhash_similarity(before, after) >= LOOP_SIMILARITY for before, after in pairwise(paragraphs))

@@ -1,0 +1,223 @@
+"""The workers of one decision, run concurrently within limits; a worker may be promoted to a sub-manager."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from eventlog.chain import digest
+from eventlog.events import LoopConfig, LoopLimits, OfferedSkill, OfferedTool
+from projections.delegation.budgets import Amounts
+from projections.delegation.loop_state import LoopState
+
+from ...delegation import budget
+from ...delegation.decisions import DelegateDecision
+from ...delegation.envelopes import Envelope
+from ...delegation.evaluation import Confidence
+from ...delegation.plan import needs_submanager
+from ...delegation.rules import plan_steps
+from .desk import WorkerDesk
+from .forge import Forge
+from .journal import LoopJournal
+from .opening import Opening, open_loop
+from .turn import Turn, record_turn, take_turn
+
+if TYPE_CHECKING:
+    from .loop import LoopMeans
+
+ChildRunner = Callable[[LoopJournal], LoopState]
+
+
+def child_name(state: LoopState, reservation: str) -> str:
+    """Name of the sub-manager's loop that a reservation is for, if it is for one."""
+    return f"{state.root[:100]}.{digest([state.loop, reservation]).hex()[:12]}"
+
+
+@dataclass
+class SubmanagerTree:
+    """The sub-managers of a whole run: how many were ever opened, how many run now. Thread-safe."""
+
+    total: int = 0
+    concurrent: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def enter(self, depth: int, limits: LoopLimits, *, is_new: bool) -> str | None:
+        """Count a sub-manager in. Returns why it may not run, or None. One that is resumed is not new."""
+        with self.lock:
+            counted = budget.TreeCounts(self.total if is_new else 0, self.concurrent)
+            refused = budget.may_promote(counted, depth, limits)
+            if refused is None:
+                self.total += is_new
+                self.concurrent += 1
+            return refused
+
+    def leave(self) -> None:
+        """Count a sub-manager out."""
+        with self.lock:
+            self.concurrent -= 1
+
+
+@dataclass
+class Fanout:
+    """Runs the workers of a decision that have not returned."""
+
+    journal: LoopJournal
+    means: LoopMeans
+    forge: Forge
+    config: LoopConfig
+    tree: SubmanagerTree
+    run_child: ChildRunner
+
+    def run(self, decision: DelegateDecision) -> None:
+        """Run the workers and record each result. Raises ModelFailure, once all others have ended."""
+        waiting = set(self.journal.state.running)
+        envelopes = [each for each in decision.delegations if each.worker_id in waiting]
+        if not envelopes:
+            return
+        most = min(self.config.budget.max_parallel_workers, len(envelopes))
+        with ThreadPoolExecutor(most, thread_name_prefix="worker") as pool:
+            futures = [pool.submit(self._run_one, each, len(envelopes)) for each in envelopes]
+        failures = [failure for future in futures if (failure := future.exception()) is not None]
+        if failures:
+            raise failures[0]
+
+    def _run_one(self, envelope: Envelope, siblings: int) -> None:
+        desk = self._desk(envelope)
+        note = ""
+        if self._wants_submanager(envelope):
+            note = self._promote(envelope, desk, siblings)
+            if not note:
+                return
+        over = desk.begin()
+        if over is not None:
+            turn = Turn({"error": f"the budget is spent: {over.why}"}, Confidence(0, "error", None))
+        else:
+            turn = take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
+        if note:
+            turn = Turn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
+        with self.journal.lock:
+            spent = desk.spent if over is None else Amounts()
+            record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
+
+    def _desk(self, envelope: Envelope) -> WorkerDesk:
+        return WorkerDesk(
+            journal=self.journal,
+            forge=self.forge,
+            config=self.config,
+            worker=envelope.worker_id,
+            iteration=self.journal.state.iteration,
+            allowed=frozenset(envelope.tools_allowed) or None,
+            may_create=envelope.may_create_tools,
+            repairer=self.means.repairer,
+        )
+
+    def _wants_submanager(self, envelope: Envelope) -> bool:
+        """True if a manager asks for one, if a subtask was tried too often, or if one was open before a kill."""
+        state = self.journal.state
+        if child_name(state, f"{state.iteration}/{envelope.worker_id}") in state.children:
+            return True
+        stuck = {each.subtask.id for each in plan_steps(state.plan) if needs_submanager(each)}
+        return envelope.as_submanager or (bool(envelope.subtask_id) and envelope.subtask_id in stuck)
+
+    def _promote(self, envelope: Envelope, desk: WorkerDesk, siblings: int) -> str:
+        """Run a sub-manager in place of a worker. Returns why it may not run; empty if it ran."""
+        state = self.journal.state
+        name = child_name(state, desk.reservation)
+        is_new = name not in state.children
+        refused = self.tree.enter(state.depth, self.config.budget, is_new=is_new)
+        if refused is not None:
+            return refused
+        try:
+            child = self._open_child(envelope, desk, name, siblings, is_new=is_new)
+            if child is None:
+                return "the rest of the budget is too small for a sub-manager"
+            self._record_child(envelope, desk, child, self.run_child(child))
+            return ""
+        finally:
+            self.tree.leave()
+
+    def _open_child(
+        self, envelope: Envelope, desk: WorkerDesk, name: str, siblings: int, *, is_new: bool
+    ) -> LoopJournal | None:
+        journal = self.journal
+        if is_new:
+            with journal.lock:
+                share = budget.child_fraction(self.config.budget, siblings)
+                limits = budget.allocate_child(journal.budget, self.config.budget, share)
+                if limits is None:
+                    return None
+                part = budget.limits_of(limits)
+                amounts = Amounts(
+                    loops=part.loops, workers=part.workers, tokens=part.tokens, tool_calls=part.tool_calls
+                )
+                if journal.reserve(self.config.budget, desk.reservation, amounts, child=name) is not None:
+                    return None
+        else:
+            limits = self.config.budget
+        child = LoopJournal(journal.store, journal.blobs, name, journal.stopwatch)
+        if not child.state.status:
+            pending = journal.budget.pending[desk.reservation]
+            open_loop(child, self._opening(envelope, limits if is_new else _limits(limits, pending)))
+        return child
+
+    def _opening(self, envelope: Envelope, limits: LoopLimits) -> Opening:
+        state, journal = self.journal.state, self.journal
+        skills = tuple(
+            OfferedSkill(skill=name, line=each.line, content=each.content)
+            for name, each in sorted(journal.skills.skills.items())
+        )
+        tools = tuple(
+            OfferedTool(tool=name, code_hash=each.code_hash, content=each.content)
+            for name, each in sorted(journal.tools.tools.items())
+        )
+        return Opening(
+            task=envelope.instructions,
+            manager=state.manager,
+            worker=state.worker,
+            config=self.config.model_copy(update={"budget": limits}),
+            seed=state.seed,
+            sandbox=self.means.sandbox.kind,
+            graded=state.graded,
+            parent=state.loop,
+            root=state.root,
+            depth=state.depth + 1,
+            skills=skills,
+            tools=tools,
+        )
+
+    def _record_child(self, envelope: Envelope, desk: WorkerDesk, child: LoopJournal, ended: LoopState) -> None:
+        """Record what a sub-manager came to: its own confidence, its skills, and what it spent."""
+        content = child.record_at(ended.result) if ended.result else {}
+        result = {
+            "findings": str(content.get("result") or ended.reason)[:4_000],
+            "result": content.get("result") or {},
+            "confidence": ended.confidence / 1_000_000,
+        }
+        if ended.status == "failed":
+            result["error"] = ended.reason
+        truth = self.means.truth.confidence(envelope, result)
+        confidence = Confidence(ended.confidence, "reported", ended.confidence)
+        if truth is not None:
+            confidence = Confidence(truth, "verified", ended.confidence)
+        written = [each for each in child.skills.skills.values() if each.worker]
+        result["skills_created"] = [child.text_at(each.content) for each in written]
+        spent = child.budget.spent
+        actual = Amounts(loops=spent.loops, workers=spent.workers + 1, tokens=spent.tokens, tool_calls=spent.tool_calls)
+        turn = Turn(result, confidence, child=child.loop)
+        with self.journal.lock:
+            record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, actual))
+
+
+def _limits(limits: LoopLimits, pending: Amounts) -> LoopLimits:
+    """The limits of a child whose reservation was recorded but which was not opened before a kill."""
+    return limits.model_copy(
+        update={
+            "max_loops": pending.loops,
+            "max_total_workers": pending.workers,
+            "max_total_tokens": pending.tokens,
+            "max_tool_calls": pending.tool_calls,
+        }
+    )

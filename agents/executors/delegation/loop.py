@@ -1,0 +1,220 @@
+"""The delegation loop: decide, delegate, judge, until a gate, the budget, a stall or convergence ends it.
+
+Every step is read from the journal, so a loop that was killed goes on where it was. A model that does not answer pauses
+the loop: its error propagates, and the loop stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from eventlog.events import (
+    AnyEvent,
+    CompletionRejected,
+    IterationDecided,
+    LoopClosed,
+    LoopConfig,
+)
+from projections.delegation.budgets import Amounts
+from projections.delegation.loop_state import LoopState
+from projections.engine.projection import state_json
+
+from ...delegation.decisions import (
+    CompleteDecision,
+    DelegateDecision,
+    DiagnoseDecision,
+    FailDecision,
+    ManagerDecision,
+    PlanDecision,
+    read_decision,
+)
+from ...delegation.gates import ProposedResult, after_rejections, reject
+from ...delegation.prompts import MANAGER, manager_prompt
+from ...delegation.results import plain_line
+from ...delegation.rules import (
+    diagnose_refusal,
+    dispatch,
+    fails_gracefully,
+    offered_decisions,
+    plan_refusal,
+    plan_steps,
+)
+from ...delegation.terminal import terminal_status
+from ...delegation.view import manager_view
+from ...models.model import ChatMessage, Model
+from .asking import ManagerTurn, decision_event
+from .fanout import Fanout, SubmanagerTree, child_name
+from .forge import Forge
+from .journal import LoopJournal, plain_json
+from .sandbox import ToolSandbox
+from .settling import judge_iteration, reason_converged, reason_to_end
+from .truth import NO_TRUTH, GroundTruth
+from .workers import Worker
+
+Progress = Callable[[LoopJournal], None]
+"""Called after each step of a loop, for a live view."""
+
+
+def no_progress(_journal: LoopJournal) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class LoopMeans:
+    """What a loop works with: the models of manager and workers, the sandbox of its tools, ground truth."""
+
+    manager: Model
+    worker: Worker
+    sandbox: ToolSandbox
+    truth: GroundTruth = NO_TRUTH
+    repairer: Model | None = None
+
+
+@dataclass
+class DelegationLoop:
+    """One open loop. `tree` counts the sub-managers of the whole run."""
+
+    journal: LoopJournal
+    means: LoopMeans
+    progress: Progress = no_progress
+    tree: SubmanagerTree = field(default_factory=SubmanagerTree)
+    config: LoopConfig = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.config = self.journal.state.loop_config()
+        self.forge = Forge(self.journal, self.means.sandbox, self.config.tools)
+        self._task = self.journal.text_at(self.journal.state.task)
+
+    def run(self) -> LoopState:
+        """Go on until the loop ends or waits for an answer. Raises ModelFailure, LoopElsewhere."""
+        self._charge_lost()
+        while self.journal.state.status == "open":
+            self._step()
+            self.progress(self.journal)
+        return self.journal.state
+
+    def _step(self) -> None:
+        state = self.journal.state
+        if state.running or state.returned:
+            fanout = Fanout(self.journal, self.means, self.forge, self.config, self.tree, self._run_child)
+            fanout.run(self._delegations())
+            judge_iteration(self.journal, self.config)
+            return
+        ending = reason_to_end(self.journal, self.config)
+        if ending is None:
+            self._decide()
+        else:
+            self.journal.append(self.close(ending))
+
+    def _charge_lost(self) -> None:
+        """Charge what attempts reserved that were killed. A sub-manager that was open goes on instead."""
+        for name, amounts in sorted(self.journal.budget.pending.items()):
+            if child_name(self.journal.state, name) in self.journal.state.children:
+                continue
+            lost = Amounts(tokens=amounts.tokens, tool_calls=amounts.tool_calls)
+            self.journal.append(self.journal.settlement(name, lost, is_lost=True))
+
+    def _delegations(self) -> DelegateDecision:
+        """The decision whose workers run, read again from the manager's answer."""
+        decision = read_decision(self.journal.text_at(self.journal.state.answer), offered_decisions(self.config))
+        if not isinstance(decision, DelegateDecision):
+            raise TypeError(f"the loop {self.journal.loop} has workers of a decision that delegates nothing")
+        return decision
+
+    def _decide(self) -> None:
+        state, journal = self.journal.state, self.journal
+        iteration = state.iteration + 1
+        prompt = manager_prompt(manager_view(self._task, state, journal.budget, journal.skills, self.config))
+        messages = [ChatMessage("system", (MANAGER,)), ChatMessage("user", (prompt,))]
+        asked = ManagerTurn(journal, self.means.manager, self.config, iteration, messages)
+        decision, why = asked.decide()
+        if asked.over is not None:
+            journal.append(self.close(f"budget_exhausted: {asked.over}"))
+            return
+        event, following = self._follow(decision, why, iteration)
+        decided = event.model_copy(
+            update={
+                "prompt": journal.put_text(prompt),
+                "answer": journal.put_text(asked.answer),
+                "clarified": asked.calls > 1,
+            }
+        )
+        settled = journal.settlement(asked.reservation, Amounts(loops=1, tokens=asked.tokens))
+        journal.append(settled, decided, *following)
+
+    def _follow(
+        self, decision: ManagerDecision | None, why: str, iteration: int
+    ) -> tuple[IterationDecided, list[AnyEvent]]:
+        """The event of a decision, and those of what follows from it at once."""
+        state, config = self.journal.state, self.config
+        event = decision_event(self.journal.loop, iteration, decision, why)
+        match decision:
+            case DelegateDecision():
+                converged = reason_converged(self.journal, config)
+                if converged is not None:
+                    return event.model_copy(update={"refusal": converged}), [self.close(converged)]
+                runs = dispatch(decision, state, config)
+                names = tuple(each.worker_id for each in runs.runs)
+                facts = {"workers": names, "deferred": runs.deferred, "signature": runs.signature}
+                return event.model_copy(update={**facts, "refusal": plain_line(runs.refusal)}), []
+            case PlanDecision():
+                refusal = plan_refusal(decision, state, config)
+                return event.model_copy(update={"refusal": plain_line(refusal)}), []
+            case DiagnoseDecision():
+                refusal = diagnose_refusal(decision, state, config)
+                return event.model_copy(update={"refusal": plain_line(refusal)}), []
+            case CompleteDecision():
+                return event, self._complete(decision, iteration)
+            case FailDecision():
+                reason = "manager_fail_graceful" if fails_gracefully(state) else "fail"
+                return event, [self.close(f"{reason}: {decision.reasoning}", decision.partial_result)]
+            case _:
+                return event, []
+
+    def _complete(self, decision: CompleteDecision, iteration: int) -> list[AnyEvent]:
+        state, result = self.journal.state, decision.final_result
+        verdict = self.means.truth.verdict(result)
+        critiques = state.history[-1].critiques if state.history else ()
+        rejection = reject(ProposedResult(result, plan_steps(state.plan), critiques, verdict), self.config)
+        if rejection is None:
+            last = state.history[-1].confidence if state.history else 0
+            stated = decision.confidence if decision.confidence is not None else last
+            return [self.close("complete", result, 1_000_000 if verdict else stated)]
+        most = self.config.completion.max_rejected_completions
+        following = after_rejections((*state.rejections, plain_line(rejection.payload)), most)
+        why = rejection.why if following != "repair" else f"{rejection.why}; delegate a repair of exactly this"
+        rejected = CompletionRejected(
+            loop=self.journal.loop, iteration=iteration, gate=rejection.gate, why=plain_line(rejection.why)
+        )
+        if following == "end":
+            return [rejected, self.close(f"max_rejected_completions: {why}", result)]
+        return [rejected]
+
+    def close(self, reason: str, result: Any = None, confidence: int | None = None) -> LoopClosed:
+        """The event that ends the loop. A result that is not whole carries what there is."""
+        state, status = self.journal.state, terminal_status(reason)
+        reached = state.history[-1].confidence if state.history else 0
+        micro = 0 if status == "failed" else reached if confidence is None else confidence
+        content = {
+            "result": result or {},
+            "partial": status != "complete",
+            "reason": reason,
+            "iterations": state.iteration,
+            "history": [[each.iteration, each.confidence] for each in state.history],
+            "artifacts": {name: each.result for name, each in sorted(state.latest.items())},
+            "tools": sorted(self.journal.tools.tools),
+            "skills": sorted(self.journal.skills.skills),
+            "plan": state_json(state)["plan"],  # type: ignore[index]
+        }
+        return LoopClosed(
+            loop=self.journal.loop,
+            status=status,
+            reason=plain_line(reason),
+            confidence=micro,
+            result=self.journal.put_bytes(plain_json(content)),
+        )
+
+    def _run_child(self, journal: LoopJournal) -> LoopState:
+        return DelegationLoop(journal, self.means, self.progress, self.tree).run()

@@ -1,0 +1,86 @@
+"""What follows once all workers of an iteration have returned: the stall signal, and what it leads to."""
+
+from __future__ import annotations
+
+from eventlog.events import AnyEvent, EscalationAsked, LoopConfig, StallSignalled, StrategySwitched
+from projections.delegation.loop_state import LoopState
+
+from ...delegation.budget import can_continue
+from ...delegation.convergence import Trend, convergence
+from ...delegation.evaluation import mean_confidence
+from ...delegation.plan import pending_count
+from ...delegation.results import compared_text
+from ...delegation.rules import is_idle, plan_steps
+from ...delegation.stall import COMPARED_CHARS, Stall, detect_stall
+from .journal import LoopJournal
+
+
+def judge_iteration(journal: LoopJournal, config: LoopConfig) -> None:
+    """Append the stall detector's signal, and the switch and the question that it leads to."""
+    state, stalls = journal.state, journal.stall
+    ordered = sorted(state.returned, key=lambda each: each.worker)
+    confidence = mean_confidence(each.confidence for each in ordered)
+    output = "\n".join(compared_text(journal.record_at(each.result)) for each in ordered)[:COMPARED_CHARS]
+    window = stalls.window[-config.stall_detection.window :]
+    outputs = [journal.text_at(each.output) for each in window]
+    confidences = [*(each.confidence for each in window), confidence]
+    stall = detect_stall(confidences, [*outputs, output], stalls.used, config.stall_detection)
+    signalled = StallSignalled(
+        loop=journal.loop,
+        iteration=state.iteration,
+        signal=stall.signal,
+        confidence=confidence,
+        output=journal.put_text(output),
+        similarity=stall.similarity,
+        confidence_flat=stall.confidence_flat,
+        outputs_alike=stall.outputs_alike,
+    )
+    journal.append(signalled, *_switch(state, stall))
+
+
+def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
+    """Why the loop ends before another decision, or None. Read from its folds alone, so that a kill changes nothing."""
+    state = journal.state
+    if state.history and state.history[-1].iteration == state.iteration:
+        if journal.stall.signal == "stop":
+            return "stall_detected: both channels, and no strategy is left"
+        if state.parent is not None and state.strategy == "escalate":
+            return "escalated_to_parent: the strategies did not help"
+    over = can_continue(journal.budget, config.budget)
+    if over is not None:
+        return f"budget_exhausted: {over.why}"
+    if is_idle(state):
+        return f"{'manager_parse_failure' if state.invalid else 'no_progress'}: no decision could be followed"
+    return None
+
+
+def reason_converged(journal: LoopJournal, config: LoopConfig) -> str | None:
+    """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first."""
+    found = convergence(_trend(journal, config), config)
+    return None if found is None else f"converged: {found}"
+
+
+def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:
+    """The switch of a strategy. To escalate asks a person; in a graded run nobody is there, so it counts as used.
+
+    A sub-manager that escalates ends, and its parent sees why.
+    """
+    if stall.strategy is None:
+        return []
+    switched = StrategySwitched(loop=state.loop, iteration=state.iteration, strategy=stall.strategy)
+    if stall.strategy != "escalate" or state.graded or state.parent is not None:
+        return [switched]
+    question = f"The loop is stuck at iteration {state.iteration} on: {state.task_line[:300]}. What should it do?"
+    return [switched, EscalationAsked(loop=state.loop, iteration=state.iteration, question=question)]
+
+
+def _trend(journal: LoopJournal, config: LoopConfig) -> Trend:
+    state, stall = journal.state, config.stall_detection
+    left = [each for each in stall.strategies if each not in journal.stall.used] if stall.strategy_switching else []
+    return Trend(
+        iteration=state.iteration + 1,
+        confidences=[each.confidence for each in state.history],
+        findings=[each.findings for each in state.history],
+        pending=pending_count(plan_steps(state.plan)),
+        strategies_left=len(left),
+    )

@@ -1,0 +1,279 @@
+"""`flywheel delegate`: have a manager and its workers iterate on a task, and go on with what was interrupted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import typer
+
+from agents.delegation.autonomy import AutonomyLevel, config_for
+from agents.delegation.summary import in_words
+from agents.edited_files import read_edited
+from agents.executors.delegation.opening import MOST_TASK
+from eventlog.events import LoopConfig, LoopLimits
+
+from ..errors import BadLoopBudget
+from ..queries.loops import list_loops, show_loop
+from .loop_replay import print_loop_replay
+from .loop_view import LoopReporter
+from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
+
+if TYPE_CHECKING:
+    from agents.executors.delegation.loop import LoopMeans
+    from projections.delegation.loop_state import LoopState
+
+    from ..house import House
+
+app = typer.Typer(help="Delegation loops: run, resume, answer, list, show, replay.", no_args_is_help=True)
+
+DIMENSIONS = {
+    "loops": "max_loops",
+    "workers": "max_total_workers",
+    "tokens": "max_total_tokens",
+    "seconds": "max_wall_time",
+    "tool_calls": "max_tool_calls",
+    "depth": "max_depth",
+}
+
+
+class Level(StrEnum):
+    """How much a loop may do by itself."""
+
+    A0 = "A0"
+    A1 = "A1"
+    A2 = "A2"
+    A3 = "A3"
+    A4 = "A4"
+
+
+ModelOf = Annotated[
+    str | None, typer.Option("--model", help="The manager's model at the configured endpoint [FLYWHEEL_MODEL].")
+]
+WorkerModel = Annotated[str | None, typer.Option(help="The workers' model [the manager's].")]
+WorkerCommand = Annotated[
+    str | None, typer.Option(help="A command as worker: the order as JSON on its input, a JSON object on its output.")
+]
+Weaker = Annotated[
+    bool,
+    typer.Option("--weaker-sandbox", help="Allow tools behind namespaces and seccomp alone if bubblewrap is missing."),
+]
+BudgetOf = Annotated[
+    str | None,
+    typer.Option(help=f"Limits such as loops=20,tokens=200000,seconds=600; of {', '.join(DIMENSIONS)}."),
+]
+SummaryFile = Annotated[Path | None, typer.Option(help="Write the rolling summary to this file as it changes.")]
+LoopName = Annotated[str, typer.Argument(metavar="RUN", help="The loop's name.")]
+
+
+@app.command()
+def run(  # noqa: PLR0917 each is an option
+    task: Annotated[str, typer.Argument(help="What is to be done; @FILE reads it from a file.")],
+    model: ModelOf = None,
+    worker_model: WorkerModel = None,
+    worker_command: WorkerCommand = None,
+    budget: BudgetOf = None,
+    autonomy: Annotated[
+        Level, typer.Option(help="A1 iterates, A2 plans, A3 writes tools, A4 delegates on.")
+    ] = Level.A4,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every draw of the models.")] = 0,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Offer no skills and tools of earlier loops.")] = False,
+    weaker_sandbox: Weaker = False,
+    summary: SummaryFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Iterate on a task until it is solved, the budget is spent, or nothing changes any more."""
+    from ..controllers.delegation import LoopRequest, start_loop
+
+    level: AutonomyLevel = autonomy.value
+    config = config_for(level, LoopConfig(budget=read_budget(budget)))
+    request = LoopRequest(_task(task), config, seed, reuse=not fresh)
+    reporter = LoopReporter()
+    with open_project() as house, _means(house, model, worker_model, worker_command, weaker=weaker_sandbox) as means:
+        _warn_without_sandbox(reporter, means)
+        with reporter.show_live():
+            state = start_loop(house, request, means, _progress(reporter, summary))
+        _print_end(house, state, as_json=as_json)
+
+
+@app.command()
+def resume(
+    run: LoopName,
+    model: ModelOf = None,
+    worker_model: WorkerModel = None,
+    worker_command: WorkerCommand = None,
+    weaker_sandbox: Weaker = False,
+    summary: SummaryFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a loop that was interrupted, where it was."""
+    from ..controllers.delegation import resume_loop
+
+    reporter = LoopReporter()
+    with open_project() as house, _means(house, model, worker_model, worker_command, weaker=weaker_sandbox) as means:
+        with reporter.show_live():
+            state = resume_loop(house, run, means, _progress(reporter, summary))
+        _print_end(house, state, as_json=as_json)
+
+
+@app.command()
+def answer(
+    run: LoopName,
+    answer: Annotated[str, typer.Argument(help="The answer to its question.")],
+    as_json: AsJson = False,
+) -> None:
+    """Answer a loop that waits. `delegate resume` then goes on with it."""
+    from ..controllers.delegation import answer_loop
+
+    if not answer.strip() or len(answer) > 1_000:  # noqa: PLR2004 characters, as the event says
+        raise typer.BadParameter(f"an answer of {len(answer.strip())} characters; expected 1 to 1000")
+    with open_project() as house:
+        state = answer_loop(house, run, answer)
+    if as_json:
+        emit_json({"loop": state.loop, "status": state.status, "question": state.question})
+    else:
+        say(f"{state.loop} has its answer; go on with `flywheel delegate resume {state.loop}`")
+
+
+@app.command("list")
+def list_(
+    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
+    after: Annotated[str, typer.Option(help="Continue after this loop.")] = "",
+    as_of: AsOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """List loops by name: how far each is, and how it ended."""
+    with open_project() as house:
+        found, following = list_loops(house.views_at(as_of), after=after or None, limit=limit)
+    rows: list[dict[str, Any]] = [msgspec.to_builtins(each) for each in found]
+    shown = rows if as_json else [{**row, "confidence": in_words(row["confidence"])} for row in rows]
+    columns = ("loop", "status", "iteration", "confidence", "task", "reason")
+    print_rows(shown, columns, as_json=as_json, empty="no loops yet; `flywheel delegate run` starts one")
+    if following is not None and not as_json:
+        say(f"There are more; continue with --after {following}")
+
+
+@app.command()
+def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """Show one loop: its decisions, its confidence, its budget, its result."""
+    with open_project() as house:
+        found = show_loop(house.views_at(as_of), house.blobs, run)
+    if as_json:
+        emit_json(found)
+        return
+    state, spent = found.loop, found.budget.spent
+    facts = [
+        ("loop", state.loop),
+        ("task", state.task_line),
+        ("status", f"{state.status}{f': {state.reason}' if state.reason else ''}"),
+        ("question", state.question),
+        ("strategy", state.strategy),
+        ("sandbox", state.sandbox),
+        (
+            "spent",
+            f"{spent.loops} loops, {spent.workers} workers, {spent.tokens} tokens, {spent.tool_calls} tool calls",
+        ),
+        ("tools", ", ".join(sorted(found.tools.tools))),
+        ("result", None if found.result is None else str(found.result.get("result"))),
+    ]
+    print_facts([(name, value) for name, value in facts if value])
+    say("")
+    confidences = {each.iteration: in_words(each.confidence) for each in state.history}
+    decided = [(e.iteration, e.kind, confidences.get(e.iteration), e.rationale or e.refusal) for e in state.decisions]
+    table(("iteration", "decision", "confidence", "why"), decided, empty="no decision yet")
+
+
+@app.command()
+def replay(run: LoopName, as_json: AsJson = False) -> None:
+    """Make every prompt of a loop again from the log, and read every answer again, without a model.
+
+    The exit code is 0 if all are as recorded, 1 if one differs.
+    """
+    with open_project() as house:
+        print_loop_replay(house, run, as_json=as_json)
+
+
+def read_budget(given: str | None) -> LoopLimits:
+    """Limits of a text such as `loops=20,tokens=1000`; the defaults where it names none. Raises BadLoopBudget."""
+    found: dict[str, int] = {}
+    for part in (given or "").split(","):
+        name, _, value = part.strip().partition("=")
+        if not part.strip():
+            continue
+        if name not in DIMENSIONS or not (value.isascii() and value.isdigit()) or len(value) > 12:  # noqa: PLR2004
+            expected = f"whole numbers such as loops=20, of {', '.join(DIMENSIONS)}"
+            raise BadLoopBudget(actual=part.strip(), expected=expected)
+        found[DIMENSIONS[name]] = int(value)
+    if found.get("max_depth", 0) > 10:  # noqa: PLR2004 levels, as the event says
+        raise BadLoopBudget(actual=given, expected="a depth of at most 10")
+    return LoopLimits(**found)
+
+
+@contextmanager
+def _means(
+    house: House, model: str | None, worker_model: str | None, worker_command: str | None, *, weaker: bool
+) -> Iterator[LoopMeans]:
+    """What a loop works with: models at the configured endpoint, or a command as worker; the best sandbox there is."""
+    from agents.executors.delegation.loop import LoopMeans
+    from agents.executors.delegation.sandbox import choose_sandbox
+    from agents.executors.delegation.workers import CommandWorker, ModelWorker, Worker
+
+    from ..sweeps.models import agent_model
+
+    with agent_model(house.settings, model) as manager:
+        sandbox = choose_sandbox(weaker=weaker)
+        if worker_command is not None:
+            if not shlex.split(worker_command):
+                raise typer.BadParameter("--worker-command is empty; expected a command")
+            command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
+            yield LoopMeans(manager, command, sandbox, repairer=manager)
+        elif worker_model is None or worker_model == model:
+            yield LoopMeans(manager, ModelWorker(manager), sandbox, repairer=manager)
+        else:
+            with agent_model(house.settings, worker_model) as working:
+                yield LoopMeans(manager, ModelWorker(working), sandbox, repairer=working)
+
+
+def _progress(reporter: LoopReporter, file: Path | None) -> Any:
+    from agents.delegation.view import summary_of
+
+    def watch(journal: Any) -> None:
+        reporter.watch(journal)
+        if file is not None and journal.state.parent is None:
+            file.write_text(summary_of(journal.state, journal.state.loop_config()), "utf-8")
+
+    return watch
+
+
+def _warn_without_sandbox(reporter: LoopReporter, means: LoopMeans) -> None:
+    if means.sandbox.kind == "none":
+        reporter.say("tools are refused: bubblewrap is not installed, and --weaker-sandbox was not given")
+    elif means.sandbox.kind == "namespaces":
+        reporter.say("tools run in a weaker sandbox: namespaces and seccomp, without bubblewrap; they can read files")
+
+
+def _print_end(house: House, state: LoopState, *, as_json: bool) -> None:
+    if as_json:
+        emit_json(show_loop(house.views(), house.blobs, state.loop))
+        return
+    if state.status == "waiting":
+        say(f"{state.loop} asks: {state.question}")
+        say(f"Answer with `flywheel delegate answer {state.loop} TEXT`, then `flywheel delegate resume {state.loop}`.")
+        return
+    found = show_loop(house.views(), house.blobs, state.loop)
+    confidence = in_words(state.confidence)
+    say(f"{state.loop}: {state.status} after {state.iteration} iterations, confidence {confidence} ({state.reason})")
+    if found.result is not None and found.result.get("result"):
+        for name, value in found.result["result"].items():
+            say(f"  {name}: {value}")
+
+
+def _task(given: str) -> str:
+    if not given.startswith("@"):
+        return given
+    return read_edited(Path(given[1:]), 4 * MOST_TASK)

@@ -1,0 +1,132 @@
+"""The controller of delegation loops: it starts one, resumes one, and passes an answer on. The loop itself is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from agents.executors.delegation.errors import LoopEnded, NoSuchLoop, NothingAsked
+from agents.executors.delegation.fanout import SubmanagerTree
+from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop, LoopMeans, Progress, no_progress
+from agents.executors.delegation.opening import Opening, open_loop
+from agents.rollouts.record import stopwatch
+from eventlog.events import EscalationAnswered, LoopConfig, OfferedSkill, OfferedTool
+from eventlog.store import fresh_key
+from projections.delegation.loop_state import LoopState
+from projections.delegation.loops import LOOPS
+from projections.delegation.skills import SKILLS
+from projections.delegation.tools import TOOLS
+from projections.engine.paging import page_states
+from projections.engine.views import Views
+
+from ..house import House
+from ..locks import only_controller
+
+ACTOR: Final = "operator"
+
+
+@dataclass(frozen=True)
+class LoopRequest:
+    """What an operator asks for. `reuse` False offers no skills and tools of earlier loops."""
+
+    task: str
+    config: LoopConfig = field(default_factory=LoopConfig)
+    seed: int = 0
+    reuse: bool = True
+
+
+def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
+    """Open a loop and run it until it ends or asks. Raises BadLoopTask, ModelFailure (the loop then stays open)."""
+    loop = f"loop-{fresh_key()[:10]}"
+    with journal_alone(house, loop) as journal:
+        views = house.views()
+        opening = Opening(
+            task=request.task,
+            manager=means.manager.name[:200],
+            worker=means.worker.name[:200],
+            config=request.config,
+            seed=request.seed,
+            sandbox=means.sandbox.kind,
+            graded=means.truth.is_graded,
+            skills=offered_skills(views, request.config) if request.reuse else (),
+            tools=offered_tools(views, request.config) if request.reuse else (),
+        )
+        open_loop(journal, opening)
+        return DelegationLoop(journal, means, progress).run()
+
+
+def resume_loop(house: House, loop: str, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
+    """Go on with an open loop. Raises NoSuchLoop, LoopEnded, ControllerBusy, ModelFailure."""
+    with journal_alone(house, loop) as journal:
+        refuse_ended(journal)
+        if journal.state.status == "waiting":
+            return journal.state
+        return DelegationLoop(journal, means, progress, SubmanagerTree(total=count_submanagers(journal))).run()
+
+
+def answer_loop(house: House, loop: str, answer: str) -> LoopState:
+    """Record the answer to a loop that waits for one. Raises NoSuchLoop, LoopEnded, NothingAsked."""
+    with journal_alone(house, loop) as journal:
+        refuse_ended(journal)
+        if journal.state.status != "waiting":
+            raise NothingAsked(loop=loop, actual=f"it is {journal.state.status}")
+        journal.append(EscalationAnswered(loop=loop, answer=answer.strip()))
+        return journal.state
+
+
+@contextmanager
+def journal_alone(house: House, loop: str) -> Iterator[LoopJournal]:
+    """The journal of a loop, which no other process writes to meanwhile. Raises ControllerBusy."""
+    with only_controller(house, f"the delegation loop {loop}") as own:
+        yield LoopJournal(own.store, own.blobs, loop, stopwatch)
+
+
+def refuse_ended(journal: LoopJournal) -> None:
+    """Raise NoSuchLoop or LoopEnded unless a loop is open."""
+    if not journal.state.status:
+        raise NoSuchLoop(actual=journal.loop)
+    if not journal.state.is_open:
+        raise LoopEnded(loop=journal.loop, actual=journal.state.status)
+
+
+def count_submanagers(journal: LoopJournal) -> int:
+    """How many sub-managers were ever opened below a loop."""
+    children = [LoopJournal(journal.store, journal.blobs, name, journal.stopwatch) for name in journal.state.children]
+    return len(children) + sum(count_submanagers(each) for each in children)
+
+
+def offered_skills(views: Views, config: LoopConfig) -> tuple[OfferedSkill, ...]:
+    """The skills of ended loops and those that were imported, by name, as many as a catalogue holds."""
+    found: list[OfferedSkill] = []
+    for page in page_states(views, SKILLS):
+        closed = _closed(views, {each.loop for each in page.values() if each.loop is not None})
+        found += [
+            OfferedSkill(skill=name, line=each.line, content=each.content)
+            for name, each in page.items()
+            if each.loop is None or each.loop in closed
+        ]
+        if len(found) >= config.skills.max_total:
+            break
+    return tuple(found[: config.skills.max_total])
+
+
+def offered_tools(views: Views, config: LoopConfig) -> tuple[OfferedTool, ...]:
+    """The tools of ended loops in the namespaces of a configuration, by name, as many as a registry holds."""
+    found: list[OfferedTool] = []
+    for page in page_states(views, TOOLS):
+        closed = _closed(views, {each.loop for each in page.values()})
+        found += [
+            OfferedTool(tool=name, code_hash=each.code_hash, content=each.content)
+            for name, each in page.items()
+            if each.loop in closed and name.partition(".")[0] in config.tools.namespaces
+        ]
+        if len(found) >= config.tools.max_total:
+            break
+    return tuple(found[: config.tools.max_total])
+
+
+def _closed(views: Views, loops: set[str]) -> set[str]:
+    return {name for name, each in views.pick(LOOPS, loops).items() if not each.is_open}

@@ -1,0 +1,115 @@
+"""Delegation loops, and the skills and tools that their workers wrote."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from eventlog.blobs import BlobStore
+from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
+from projections.delegation.loop_state import LoopState
+from projections.delegation.loops import LOOPS
+from projections.delegation.skills import SKILLS, SkillState
+from projections.delegation.stalls import LOOP_STALLS, StallState
+from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState
+from projections.engine.views import Views
+
+from .facts import find_state
+from .paging import Page, page_after
+
+LOOPS_WAY_OUT = "List them with `flywheel delegate list`."
+
+
+class LoopRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A delegation loop in a list. Confidences are millionths."""
+
+    loop: str
+    status: str
+    iteration: int
+    confidence: int
+    task: str
+    reason: str
+    parent: str | None
+
+
+class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A delegation loop with its budget, its stall detector and its tools, and its result once it has ended."""
+
+    loop: LoopState
+    budget: LoopBudget
+    stall: StallState
+    tools: ToolRegistry
+    result: dict[str, Any] | None
+
+
+class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A skill, its text, and the addresses of its versions."""
+
+    skill: SkillState
+    text: str
+
+
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool and its definition."""
+
+    tool: ToolState
+    definition: dict[str, Any]
+
+
+def list_loops(views: Views, *, after: str | None = None, limit: int | None = None) -> tuple[list[LoopRow], str | None]:
+    """A page of loops in order of name, and the name to continue after."""
+    page, following = page_after(views, LOOPS, after, limit)
+    return [_row(state) for state in page.values()], following
+
+
+def show_loop(views: Views, blobs: BlobStore, loop: str) -> LoopAnswer:
+    """A loop and what it came to. Raises Unknown, BlobErased."""
+    state = find_state(views, LOOPS, loop, what="delegation loop", way_out=LOOPS_WAY_OUT)
+    return LoopAnswer(
+        loop=state,
+        budget=views.get(LOOP_BUDGETS, loop) or LoopBudget(),
+        stall=views.get(LOOP_STALLS, loop) or StallState(),
+        tools=views.get(LOOP_TOOLS, loop) or ToolRegistry(),
+        result=None if state.result is None else _record(blobs, state.result),
+    )
+
+
+def list_skills(views: Views, *, after: str | None = None, limit: int | None = None) -> Page[SkillState]:
+    """A page of the latest skills, by name."""
+    return page_after(views, SKILLS, after, limit)
+
+
+def show_skill(views: Views, blobs: BlobStore, skill: str) -> SkillAnswer:
+    """A skill and its text. Raises Unknown, BlobErased."""
+    found = find_state(views, SKILLS, skill, what="skill", way_out="List them with `flywheel skills list`.")
+    return SkillAnswer(skill=found, text=blobs.get(found.content).body.decode())
+
+
+def list_tools(views: Views, *, after: str | None = None, limit: int | None = None) -> Page[ToolState]:
+    """A page of the latest tools, by name."""
+    return page_after(views, TOOLS, after, limit)
+
+
+def show_tool(views: Views, blobs: BlobStore, tool: str) -> ToolAnswer:
+    """A tool and its definition. Raises Unknown, BlobErased."""
+    found = find_state(views, TOOLS, tool, what="tool", way_out="List them with `flywheel tools list`.")
+    return ToolAnswer(tool=found, definition=_record(blobs, found.content))
+
+
+def _row(state: LoopState) -> LoopRow:
+    return LoopRow(
+        loop=state.loop,
+        status=state.status,
+        iteration=state.iteration,
+        confidence=state.history[-1].confidence if state.history and state.is_open else state.confidence,
+        task=state.task_line,
+        reason=state.reason,
+        parent=state.parent,
+    )
+
+
+def _record(blobs: BlobStore, address: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(blobs.get(address).body)
+    return found
