@@ -205,8 +205,12 @@ class OtherKind(FlywheelError):
 
 
 class NoBase(FlywheelError):
-    """There is no base model to train: {actual}; expected a folder with its files, or the digest of one made by a warm-up. Name it
-    with --base."""
+    """There is no base model to train: {actual}; expected a folder with its files, the name of one that `flywheel base add` added, or the
+    digest of one made by a warm-up. Name it with --base."""
+
+
+class BaseSourceMissing(FlywheelError):
+    """There is no base model to add: {actual}; expected {expected}."""
 
 
 class StartDiffers(FlywheelError):

@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     )
     embeddings: Path | None = Field(
         default=None,
-        description="the folder of a static embedding model by which memory is matched beside its words; unset: none",
+        description="the folder of a static embedding model by which memory is matched beside its words, or wordllama for "
+        "that of the extra; unset: none",
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")

@@ -43,6 +43,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "TrainingFailed",
     "CheckpointSaved",
     "CheckpointPublished",
+    "BaseAdded",
     "BenchmarkFrozen",
     "EvaluationOpened",
     "VerdictReached",

@@ -97,6 +97,10 @@ class NotConvertible(FlywheelError):
     """The {what} of a {architecture} model cannot be written as GGUF: {actual}. Expected {expected}."""
 
 
+class GgufUnreadable(FlywheelError):
+    """The file {path} cannot be read as GGUF: {actual}. Expected a complete model file; copy or download it again."""
+
+
 class OutTaken(FlywheelError):
     """The path {path} exists already: expected an unused path, because an export overwrites nothing."""
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from .bases import load_tokenizer
 from .batches import Policy
-from .errors import GroupsUneven
+from .errors import GroupsUneven, NotSupported
 from .request import GrpoConfig
 from .rows import TrainingRows
 from .start import Emit, StageStart
@@ -58,8 +58,10 @@ def make_grpo_trainer(
     config: GrpoConfig,
     folder: str,
 ) -> GRPOTrainer:
-    """TRL's trainer over the log. Raises GroupsUneven."""
+    """TRL's trainer over the log. Raises GroupsUneven, NotSupported."""
     import datasets
+
+    _refuse_split_runs(rows, config)
 
     return _trainer_class(reference)(
         model=model,
@@ -69,6 +71,14 @@ def make_grpo_trainer(
         reward_funcs=logged_reward,
         rollout_func=Replay(rows.frame, batches),
     )
+
+
+def _refuse_split_runs(rows: TrainingRows, config: GrpoConfig) -> None:
+    """Raise NotSupported if a run is several rows, which TRL would weigh as several runs; bnpo counts only tokens."""
+    runs = rows.frame["run"].n_unique()
+    if config.aggregation != "bnpo" and runs != rows.frame.height:
+        actual = f"its {runs} runs are {rows.frame.height} rows"
+        raise NotSupported(backend="trl", actual=actual, expected="one row a run, the aggregation bnpo, or backend own")
 
 
 def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:

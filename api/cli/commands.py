@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "substrates": ("substrates:app", "Substrates: list, show."),
     "env": ("env:app", "Environments: list, probe, reset, observe, serve."),
     "dataset": ("dataset:app", "Datasets: build, slice, list, show, export, verify, card."),
+    "base": ("base:app", "Base models: add, list, show, export."),
     "checkpoint": ("checkpoint:app", "Checkpoints: list, show, lineage, export, publish, verify."),
     "benchmark": ("benchmark:app", "Benchmarks: freeze, refresh, list, show."),
     "gate": ("gate:app", "The gate: run, list, ledger, explain, verify."),

@@ -32,15 +32,17 @@ Number = Annotated[str, AfterValidator(_normal)]
 
 Amount = Annotated[int, Field(ge=1, le=2**31)]
 
+Amount64 = Annotated[int, Field(ge=1, le=2**53)]
+
 Algorithm = Literal["warmup", "sft", "dpo", "grpo"]
 """The training algorithm. A warm-up produces a base model, the others an adapter for one."""
 
 Aggregation = Literal["grpo", "bnpo", "dr_grpo"]
-"""How the token losses are aggregated. grpo: the mean over rows of each row's mean over its tokens. bnpo: the mean over
-all tokens of the step. dr_grpo: the sum over all tokens, divided by rows times `max_tokens`. The names are TRL's."""
+"""How the token losses are aggregated. grpo: the mean over runs of each run's mean over its tokens. bnpo: the mean over
+all tokens of the step. dr_grpo: the sum over all tokens, divided by runs times `max_tokens`. The names are TRL's."""
 
-Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
-"""The file format in which a checkpoint is exported for serving."""
+Form = Literal["peft", "gguf-adapter", "gguf-f32", "gguf-f16", "gguf-q8_0"]
+"""The file format in which a checkpoint or a base model is exported for serving. A base has the last three."""
 
 
 class Lora(FrozenModel):
@@ -203,6 +205,27 @@ class CheckpointSaved(Event):
     upto: Count
     manifest: BlobAddress
     files: Annotated[tuple[CheckpointFile, ...], Field(min_length=1)]
+
+
+class BaseAdded(Event):
+    """A base model from outside was made a base folder: its digest, what it is, and where it came from.
+
+    `source` is the package, file or folder it was read from, `source_digest` the SHA-256 of that file or folder.
+    `licence` is an SPDX identifier; None if the source does not state one.
+    """
+
+    type: Literal["BaseAdded"] = "BaseAdded"
+    base: Digest
+    name: Name
+    architecture: Annotated[str, Field(min_length=1, max_length=100)]
+    parameters: Amount64
+    vocabulary: Amount
+    longest: Amount
+    tokenizer: Digest
+    chat_template: Digest
+    source: Annotated[str, Field(min_length=1, max_length=500)]
+    source_digest: Digest
+    licence: Annotated[str | None, Field(max_length=100)] = None
 
 
 class CheckpointPublished(Event):
