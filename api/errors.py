@@ -239,5 +239,9 @@ class TrainedTwice(FlywheelError):
     was not recorded. Run the command again; it resumes from the log."""
 
 
+class NotConverted(FlywheelError):
+    """The weights {weights} were not converted to GGUF because of {error}: {actual}"""
+
+
 class NotPublished(FlywheelError):
     """Nothing was published to {place}: {actual}; expected {expected}."""

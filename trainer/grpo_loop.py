@@ -25,6 +25,7 @@ def train_own(
     reference: Mapping[int, Tensor],
     config: GrpoConfig,
     emit: Emit,
+    rows_per_pass: int,
 ) -> PeftModel:
     """Train on batches of groups of rows. `reference` holds the reference log-probabilities of each row."""
     import torch
@@ -36,7 +37,7 @@ def train_own(
     for step, batch in enumerate(islice(steps, config.steps), start=1):
         rows = [row for group in batch for row in group]
         optimizer.zero_grad()
-        line = step_line(step, **add_gradient(policy, frame, rows, reference, config))
+        line = step_line(step, **add_gradient(policy, frame, rows, reference, config, rows_per_pass))
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         emit(line)
@@ -45,7 +46,12 @@ def train_own(
 
 
 def add_gradient(
-    policy: Policy, frame: pl.DataFrame, rows: Sequence[int], reference: Mapping[int, Tensor], config: GrpoConfig
+    policy: Policy,
+    frame: pl.DataFrame,
+    rows: Sequence[int],
+    reference: Mapping[int, Tensor],
+    config: GrpoConfig,
+    rows_per_pass: int,
 ) -> dict[str, float]:
     """Accumulate the gradient of one step's loss; return the loss and the means over the step's tokens and rows."""
     taken = frame[list(rows)]
@@ -53,7 +59,7 @@ def add_gradient(
     run_tokens = dict(taken.group_by("run").agg(pl.col("mask").list.sum().cast(pl.Int64).sum()).rows())
     objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)
     value, losses = 0.0, []
-    for piece in pieces(frame, rows, config.rows_per_pass):
+    for piece in pieces(frame, rows, rows_per_pass):
         loss = _loss(policy, frame[list(piece)], [reference[row] for row in piece], run_tokens, objective, whole)
         loss.value.backward()
         value += float(loss.value.detach())

@@ -90,7 +90,6 @@ def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: G
         raise GroupsUneven(actual=", ".join(map(str, sizes)))
     return GRPOConfig(
         **settings(start, config, folder, len(batches[0]) * sizes[0]),
-        gradient_accumulation_steps=1,
         steps_per_generation=1,
         num_generations=sizes[0],
         num_iterations=config.passes,

@@ -77,9 +77,7 @@ def _packaged_files() -> Mapping[str, Path]:
 
 def _bytes(file: Path) -> bytes:
     if not file.is_file():
-        raise EmbeddingsUnfit(
-            path=file.parent, actual=f"there is no {file.name}", expected=f"{TOKENIZER} and {MATRIX}"
-        )
+        raise EmbeddingsUnfit(path=file.parent, actual=f"there is no {file.name}", expected=f"{TOKENIZER} and {MATRIX}")
     return file.read_bytes()
 
 

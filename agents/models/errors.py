@@ -69,7 +69,15 @@ class AdapterUnfit(ModelFailure):
 
 
 class LibrariesMissing(ModelFailure):
-    """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `train`. Run `make setup`."""
+    """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `{extra}`. Install it:
+    pip install 'flywheel[{extra}]'."""
+
+    def __init__(self, *, extra: str = "train", **facts: object) -> None:
+        super().__init__(extra=extra, **facts)
+
+
+class LibraryUnfit(ModelFailure):
+    """The library {path} cannot be used as llama.cpp: {actual}. Install the version that requirements/serving.txt names."""
 
 
 class LogitsBroken(ModelFailure):

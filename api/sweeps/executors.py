@@ -19,7 +19,7 @@ from agents.executors.miniwob.inspection import miniwob_inspectors
 from agents.executors.miniwob.plan import MiniWobPlan
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
-from agents.models.local.host import PREFIX
+from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
 
@@ -53,9 +53,10 @@ def executor_of(
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
-    The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. `tabs` are the
-    browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can use.
-    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
+    `folder_of`. `tabs` are the browser tabs of a MiniWoB++ site, which only a policy, scripts and plans with slots can
+    use. Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing,
+    NotConverted.
     """
     fit = [each for each in Way if each is Way.POLICY or (each in _ON_MINIWOB) == (tabs is not None)]
     if way not in fit:
@@ -68,10 +69,9 @@ def executor_of(
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
             opening = over_http if tabs is None else on_miniwob(tabs)
-            folder = local_folder(settings, model)
-            if folder is not None:
-                with local_host(folder, settings) as host:
-                    yield LocalPolicies(host, folder_of, opening, settings.policy_wording)
+            if local_folder(settings, model) is not None:
+                with local_host(settings, model, folder_of) as (host, files_of):
+                    yield LocalPolicies(host, files_of, opening, settings.policy_wording)
                 return
             with agent_model(settings, model) as asked:
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)

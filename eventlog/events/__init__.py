@@ -62,7 +62,8 @@ NAMES: dict[str, str] = {
         "SweepPlanned Trials Usage"
     ),
     "training": (
-        "Aggregation Algorithm Amount Amount64 AnyStageConfig BaseAdded CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "
+        "Aggregation Algorithm Amount Amount64 AnyStageConfig BaseAdded CheckpointFile CheckpointPublished "
+        "CheckpointSaved DpoConfig Form "
         "GrpoConfig Lora Measured Metrics Number SftConfig StageConfig TrainingFailed TrainingProgressed "
         "TrainingStarted WarmupConfig stage_config_of"
     ),

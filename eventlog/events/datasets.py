@@ -51,8 +51,8 @@ class SftQuery(FrozenModel):
     """Rejection sampling: runs at or above `min_score` and above `floor`; optionally only the best run of each group.
 
     `runs` selects runs of plans (one row for each step), of a policy (rows of token ids), or demonstrations (tokenised
-    with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. Default values of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older
-    queries keep their digest.
+    with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. Default values
+    of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older queries keep their digest.
     """
 
     kind: Literal["sft"] = "sft"

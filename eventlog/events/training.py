@@ -54,20 +54,31 @@ class Lora(FrozenModel):
 
 
 class _Steps(FrozenModel):
-    """The fields of every stage. One step is one update of the weights. `device` "auto" uses CUDA if available."""
+    """The fields of every stage. One step is one update of the weights. `device` "auto" uses CUDA if available.
+
+    `checkpointing` recomputes activations in the backward pass, for a third more time and a fraction of the memory.
+    """
 
     steps: Amount
     learning_rate: Number
     seed: Count = 0
     threads: Amount = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpointing: Annotated[bool, Field(exclude_if=lambda is_on: not is_on)] = False
+
+
+_RowsPerPass = Annotated[Amount | None, Field(exclude_if=lambda rows: rows is None)]
 
 
 class WarmupConfig(_Steps):
-    """Supervised training of all weights of a base model, such as a randomly initialised one."""
+    """Supervised training of all weights of a base model, such as a randomly initialised one.
+
+    `rows_per_pass` is the most rows that go through the model at once; None: as many as the free memory allows.
+    """
 
     algorithm: Literal["warmup"] = "warmup"
     rows_per_step: Amount = 32
+    rows_per_pass: _RowsPerPass = None
 
 
 def _is_one(processes: int) -> bool:
@@ -85,17 +96,25 @@ class _Adapting(_Steps):
 
 
 class SftConfig(_Adapting):
-    """Supervised fine-tuning on the completions of the selected runs, `rows_per_step` rows in each step."""
+    """Supervised fine-tuning on the completions of the selected runs, `rows_per_step` rows in each step.
+
+    `rows_per_pass` is that of WarmupConfig.
+    """
 
     algorithm: Literal["sft"] = "sft"
     rows_per_step: Amount = 16
+    rows_per_pass: _RowsPerPass = None
 
 
 class DpoConfig(_Adapting):
-    """Preference optimisation: chosen over rejected runs; `beta` keeps the policy close to the starting weights."""
+    """Preference optimisation: chosen over rejected runs; `beta` keeps the policy close to the starting weights.
+
+    `rows_per_pass` is that of WarmupConfig; a pair is two rows.
+    """
 
     algorithm: Literal["dpo"] = "dpo"
     pairs_per_step: Amount = 16
+    rows_per_pass: _RowsPerPass = None
     beta: Number = "0.1"
 
 
@@ -103,7 +122,8 @@ class GrpoConfig(_Adapting):
     """Group-relative policy gradient on logged runs. `groups_per_step` groups form one batch, used for `passes` steps.
 
     `reference` selects the KL reference: the starting weights or the base. `staleness` bounds the mean distance in
-    log-probability between the log and the starting weights. `rows_per_pass` limits memory and does not change a step.
+    log-probability between the log and the starting weights, `outside` the share of tokens whose ratio at the start is
+    outside 1 - epsilon to 1 + epsilon. `rows_per_pass` is the most rows that go through the model at once.
     """
 
     algorithm: Literal["grpo"] = "grpo"
@@ -116,6 +136,7 @@ class GrpoConfig(_Adapting):
     max_tokens: Amount = 256
     reference: Literal["start", "base"] = "start"
     staleness: Number = "0.01"
+    outside: Annotated[Number, Field(exclude_if=lambda share: share == "0.01")] = "0.01"
     rows_per_pass: Amount = 32
 
 

@@ -85,7 +85,7 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(
     with begun(file, stdin=subprocess.DEVNULL, **environment) as process:  # nobody attends it: it needs no input
         said, _ = process.communicate()
     lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
-    assert [line["kind"] for line in lines] == ["started", "groups", "staleness", *["step"] * STEPS, "saved"]
+    assert [line["kind"] for line in lines] == ["started", "memory", "groups", "staleness", *["step"] * STEPS, "saved"]
     last = lines[-1]
     assert load_checkpoint(Path(last["path"])).digest == last["checkpoint"]
     assert list(Path(wanted.out).iterdir()) == [Path(last["path"])]

@@ -241,7 +241,7 @@ def test_groups_are_not_split(tmp_path: Path, base: Base, runs: Rows) -> None:
     import torch
 
     rows = read_rows(write_rows(tmp_path / "rows.parquet", "grpo", runs), "grpo")
-    start = StageStart(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3)
+    start = StageStart(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3, 32)
     config = together(GRPO.model_copy(update={"groups_per_step": 3}))
     assert isinstance(config, GrpoConfig)
     with pytest.raises(StepUneven, match="3 groups in a step"):

@@ -67,7 +67,7 @@ def going_on(tmp_path_factory: pytest.TempPathFactory, base: Base, even: Rows, p
 
 
 def going_on_with(backend: Any) -> GrpoConfig:
-    return GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9"})
+    return GRPO.model_copy(update={"backend": backend, "lora": None, "staleness": "9", "outside": "1"})
 
 
 def run(asked: TrainingRequest) -> tuple[Checkpoint, list[Line]]:
@@ -128,7 +128,7 @@ def test_a_policy_comes_to_prefer_what_was_rewarded(tmp_path: Path, base: Base, 
 
 
 def test_both_backends_take_the_same_steps(tmp_path: Path, base: Base, even: Rows, parent: ParentRef) -> None:
-    config = GRPO.model_copy(update={"steps": 4, "passes": 2, "lora": None, "staleness": "9"})
+    config = GRPO.model_copy(update={"steps": 4, "passes": 2, "lora": None, "staleness": "9", "outside": "1"})
     _, own = run(request(tmp_path / "own", base, "grpo", even, config, parent))
     on_trl = config.model_copy(update={"backend": "trl"})
     _, trl = run(request(tmp_path / "trl", base, "grpo", even, on_trl, parent))

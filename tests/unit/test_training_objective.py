@@ -122,7 +122,6 @@ def test_a_run_that_became_two_rows_weighs_what_any_other_run_weighs() -> None:
         advantage=[1.5, 1.5, -0.5],
         run_tokens=[4, 4, 2],
     )
-    taken.theta.requires_grad_()
     told = [
         [by_hand(*token, advantage) for token in zip(theta[row][:2], old[row], reference[row], strict=False)]
         for row, advantage in enumerate([1.5, 1.5, -0.5])
