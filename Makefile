@@ -52,7 +52,7 @@ test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters
 	@$(BIN)/python -m pytest -m "serving or llamacpp" tests/serving tests/contract/test_model_backends.py $(ARGS)
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers, on a tiny model and on SmolLM2
-	@$(BIN)/python -m benchmarks.serving
+	@$(BIN)/python -m benchmarks.serving $(ARGS)
 
 endure: .venv/.train ## the long forms of tests that `make test` runs in short ones
 	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

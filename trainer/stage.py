@@ -64,7 +64,8 @@ def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) ->
             emit(line)
 
     say({"kind": "started", "algorithm": config.algorithm, "rows": len(rows.frame), "steps": config.steps})
-    say(plan.line())
+    if device.is_main:
+        emit(plan.line())  # not kept with the checkpoint, because free memory differs each time
     model = _STAGES[config.algorithm](start, rows, config, say)
     saved = _save(request, start, rows, model, lines) if device.is_main else None
     part()

@@ -47,6 +47,11 @@ class LogprobsMissing(AnswerBroken):
     To play without them, set FLYWHEEL_MODEL_LOGPROBS=false and run the command again."""
 
 
+class LogprobsRaw(ModelFailure):
+    """The model endpoint {url} returns raw logprobs: half the temperature stretched the differences of tokens by {actual}, expected by 2.
+    Start vLLM with --logprobs-mode processed_logprobs, or set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=false."""
+
+
 class AnswerUnstructured(ModelFailure):
     """The model {model} did not answer as {shape}: {actual}; expected JSON of that shape.
     Allow more tokens if it ran out of them (finish reason {finish!r}), or use a model that follows JSON schemas."""

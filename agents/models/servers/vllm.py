@@ -81,9 +81,9 @@ class VllmServer:
             yield
             return
         with self._turn:
-            if weights not in self._loaded:
-                self._make_room()
-                self._load(weights)
+            while weights not in self._loaded:  # another thread may load them while this one waits
+                if self._has_room():
+                    self._load(weights)
             self._loaded[weights] = self._loaded.pop(weights, 0) + 1
         try:
             yield
@@ -92,15 +92,17 @@ class VllmServer:
                 self._loaded[weights] -= 1
                 self._turn.notify_all()
 
-    def _make_room(self) -> None:
-        """Unload idle adapters until there is room for another one; wait while all are in use."""
-        while len(self._loaded) >= max(1, self._adapters.most):
-            idle = next((name for name, requests in self._loaded.items() if not requests), None)
-            if idle is None:
-                self._turn.wait()
-                continue
+    def _has_room(self) -> bool:
+        """True if another adapter may be loaded. Otherwise the oldest idle one is unloaded, or one is waited for."""
+        if len(self._loaded) < max(1, self._adapters.most):
+            return True
+        idle = next((name for name, requests in self._loaded.items() if not requests), None)
+        if idle is None:
+            self._turn.wait()
+        else:
             del self._loaded[idle]
             self._endpoint.tell("unload_lora_adapter", {"lora_name": self._name(idle)})
+        return False
 
     def _load(self, weights: str) -> None:
         """Check a checkpoint's digest and base, and have the server load it."""
