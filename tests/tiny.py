@@ -170,6 +170,6 @@ def convert_here(arguments: Sequence[str], weights: str) -> None:
 
     base, form, *rest = arguments
     try:
-        convert_weights(base, form, *rest)  # type: ignore[arg-type]
+        convert_weights(base, form, *rest)
     except FlywheelError as error:
         raise NotConverted(weights=weights, error=type(error).__name__, actual=str(error)) from error

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, cast, get_args
 
 from eventlog.events.training import Form
 from eventlog.weights_folder import read_base
@@ -32,13 +32,13 @@ def main(arguments: Sequence[str]) -> int:
         return run_and_report(lambda _emit: convert_weights(*arguments), lines)
 
 
-def convert_weights(base: str, form: Form, out: str, checkpoint: str | None = None, digest: str | None = None) -> Line:
+def convert_weights(base: str, form: str, out: str, checkpoint: str | None = None, digest: str | None = None) -> Line:
     """Convert a base, or a checkpoint on it, to a file; the last line of the process. Raises as `export`."""
     found, place = read_base(Path(base)), Path(out)
     if checkpoint is None:
-        export_base(found, form, place)
+        export_base(found, cast("Form", form), place)
     else:
-        export(load_checkpoint(Path(checkpoint), digest), found, form, place)
+        export(load_checkpoint(Path(checkpoint), digest), found, cast("Form", form), place)
     return {"kind": "saved", "path": out}
 
 

@@ -119,7 +119,8 @@ def _longest(frame: pl.DataFrame) -> int:
     """Tokens of the longest row: the prompt and the longest part after it."""
     prompts = frame["prompt_ids"].list.len().cast(pl.Int64)
     parts = [name for name in ("completion_ids", "chosen_ids", "rejected_ids") if name in frame.columns]
-    return max(int((prompts + frame[name].list.len().cast(pl.Int64)).max() or 0) for name in parts)  # type: ignore[arg-type]
+    sums = [prompts + frame[name].list.len().cast(pl.Int64) for name in parts]
+    return max(int(total) for each in sums for total in each)
 
 
 def _fitting(per_row: int, most: int, available: int | None) -> int:
@@ -134,8 +135,8 @@ def free_bytes(device: Device) -> int | None:
 
         free, _ = torch.cuda.mem_get_info(device.name)
         return int(free)
-    found = [each for each in (_available(), *map(_left, *zip(*_CGROUPS, strict=True))) if each is not None]
-    return min(found, default=None)
+    found = (_available(), *(_left(limit, used) for limit, used in _CGROUPS))
+    return min((each for each in found if each is not None), default=None)
 
 
 def _available() -> int | None:

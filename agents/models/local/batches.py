@@ -171,7 +171,12 @@ class Batches:
                 self._waiting.append(work)
                 is_busy = True
         for _ in range(len(self._waiting)):
-            self._begin(self._waiting.popleft())
+            row = self._waiting.popleft()
+            try:
+                self._begin(row)
+            except Exception:
+                self._waiting.append(row)  # so that it is told
+                raise
         for weights, lane in list(self._lanes.items()):
             self._step(weights, lane)
         self._remove()

@@ -43,19 +43,19 @@ class KeptPrefix(Protocol):
 class RowCells(Protocol):
     """Attention state of the rows of one batch. Rows are at the front, without gaps."""
 
-    def reserve(self, rows: int, length: int) -> bool:
+    def reserve(self, rows: int, length: int, /) -> bool:
         """Make room for this many rows of this length. False if there is none until other rows have ended."""
         ...
 
-    def put(self, row: int, beginning: Any, length: int) -> None:
+    def put(self, row: int, beginning: Any, length: int, /) -> None:
         """Fill the first `length` positions of a row from a kept prefix; one that is taken in full is used up."""
         ...
 
-    def copy_row(self, row: int, ids: Sequence[int]) -> KeptPrefix:
+    def copy_row(self, row: int, ids: Sequence[int], /) -> KeptPrefix:
         """The attention state of a row that ended, whose first positions hold these ids."""
         ...
 
-    def move(self, row: int, to: int, length: int) -> None:
+    def move(self, row: int, to: int, length: int, /) -> None:
         """Make a row the row `to`."""
         ...
 
@@ -72,23 +72,23 @@ class Network(Protocol):
         """Bound of the sizes of all kept prefixes together."""
         ...
 
-    def new_cells(self, weights: str, kept: Any) -> RowCells:
+    def new_cells(self, weights: str, kept: Any, /) -> RowCells:
         """Empty cells for rows of these weights. `kept.drop_oldest()` gives back a kept prefix where room is short."""
         ...
 
-    def attach(self, adapter: Any) -> None:
+    def attach(self, adapter: Any, /) -> None:
         """Load an adapter beside the base, without activating it. Raises AdapterUnfit."""
         ...
 
-    def detach(self, digest: str) -> None:
+    def detach(self, digest: str, /) -> None:
         """Remove an adapter from memory."""
         ...
 
-    def read(self, weights: str, cells: Any, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
+    def read(self, weights: str, cells: Any, row: int, ids: Sequence[int], first: int, /) -> NDArray[Any]:
         """Read the tokens of a row from position `first` on. Returns the logits of the next token."""
         ...
 
-    def step(self, weights: str, cells: Any, tokens: Sequence[int], places: Sequence[int]) -> NDArray[Any]:
+    def step(self, weights: str, cells: Any, tokens: Sequence[int], places: Sequence[int], /) -> NDArray[Any]:
         """Read one token of each row, at its position. Returns the logits of each row's next token."""
         ...
 
@@ -106,14 +106,14 @@ class Engine(Protocol):
         """True if its logprobs are those of the weights that would be trained, but for rounding."""
         ...
 
-    def refuse_missing(self, what: object) -> None:
+    def refuse_missing(self, what: object, /) -> None:
         """Raise LibrariesMissing for the model `what` if the library is not installed."""
         ...
 
-    def load(self, base: Base) -> Network:
+    def load(self, base: Base, /) -> Network:
         """Load the weights of a base. Raises BaseUnfit."""
         ...
 
-    def read_adapter(self, path: Path, digest: str, base: Base) -> AdapterFile:
+    def read_adapter(self, path: Path, digest: str, base: Base, /) -> AdapterFile:
         """Read and check the checkpoint of this digest. Raises AdapterUnfit, CheckpointMissing, CheckpointAltered."""
         ...
