@@ -15,7 +15,7 @@ from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.llamacpp.library import load_library
 from agents.models.llamacpp.network import PREFIX as LLAMACPP
 from agents.models.llamacpp.network import LlamaEngine
-from agents.models.local.engine import Engine
+from agents.models.local.engine import ModelEngine
 from agents.models.local.host import Host
 from agents.models.local.network import PREFIX as TRANSFORMERS
 from agents.models.local.network import TransformersEngine
@@ -111,7 +111,7 @@ def local_host(
     if folder is None:
         raise NoModel(actual=f"{name} is no local model", expected=f"{TRANSFORMERS}FOLDER or {LLAMACPP}FOLDER")
     wanted = (settings.model if name is None else name) or ""
-    engine: Engine = TransformersEngine(threads=settings.model_threads)
+    engine: ModelEngine = TransformersEngine(threads=settings.model_threads)
     if wanted.startswith(LLAMACPP):
         load_library()  # before anything is converted
         conversions = Conversions(settings.model_folder, read_base(folder), settings.model_gguf)

@@ -32,7 +32,7 @@ Number = Annotated[str, AfterValidator(_normal)]
 
 Amount = Annotated[int, Field(ge=1, le=2**31)]
 
-Amount64 = Annotated[int, Field(ge=1, le=2**53)]
+Amount64 = Annotated[int, Field(ge=1, le=2**53 - 1)]
 
 Algorithm = Literal["warmup", "sft", "dpo", "grpo"]
 """The training algorithm. A warm-up produces a base model, the others an adapter for one."""

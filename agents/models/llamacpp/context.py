@@ -25,7 +25,7 @@ BATCH: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReadToken:
     """A token to read: its sequence, its position, and whether the logits after it are wanted."""
 
     token: int
@@ -82,7 +82,7 @@ class Context:
         if self._c.llama_set_adapters_lora(self._context, handles, count, scales):
             raise DrawingFailed(model="of llama.cpp", actual="the adapter was not activated")
 
-    def decode(self, wanted: Sequence[Wanted]) -> NDArray[Any]:
+    def decode(self, wanted: Sequence[ReadToken]) -> NDArray[Any]:
         """Read tokens; the logits (last tokens, vocabulary) after those that are marked as last, in order.
 
         Raises DrawingFailed.
@@ -102,7 +102,7 @@ class Context:
         logits: NDArray[Any] = np.stack(found)
         return logits
 
-    def _fill(self, part: Sequence[Wanted]) -> None:
+    def _fill(self, part: Sequence[ReadToken]) -> None:
         batch = self._batch
         batch.n_tokens = len(part)
         for index, each in enumerate(part):

@@ -12,7 +12,7 @@ from eventlog.weights_folder import Base, file_digest
 
 from ..errors import AdapterUnfit, BaseUnfit
 from ..local.network import BASE
-from .context import Context, Wanted
+from .context import Context, ReadToken
 from .library import Library, load_library
 from .sequences import Kept, SequencePool, SequenceRows
 
@@ -116,7 +116,7 @@ class LlamaNetwork:
         """See Network."""
         sequence, last = cells.sequence(row), len(ids) - 1
         context = self._wear(weights)
-        wanted = [Wanted(token, sequence, place, place == last) for place, token in enumerate(ids) if place >= first]
+        wanted = [ReadToken(token, sequence, place, place == last) for place, token in enumerate(ids) if place >= first]
         found: NDArray[Any] = context.decode(wanted)[0]
         return found
 
@@ -124,7 +124,9 @@ class LlamaNetwork:
         """See Network."""
         context = self._wear(weights)
         rows = enumerate(zip(tokens, places, strict=True))
-        return context.decode([Wanted(token, cells.sequence(row), place, is_last=True) for row, (token, place) in rows])
+        return context.decode(
+            [ReadToken(token, cells.sequence(row), place, is_last=True) for row, (token, place) in rows]
+        )
 
     def _wear(self, weights: str) -> Context:
         """Activate these weights, and return the context that holds them."""
@@ -137,7 +139,7 @@ class LlamaNetwork:
 
 @dataclass(frozen=True, slots=True)
 class LlamaEngine:
-    """Base models in llama.cpp. See Engine.
+    """Base models in llama.cpp. See ModelEngine.
 
     `file` is the base as GGUF, converted before; the files of checkpoints are read with what stands beside them.
     `is_exact` is False for quantised weights, whose logprobs are too far from the trainer's.
@@ -151,11 +153,11 @@ class LlamaEngine:
     prefix: str = PREFIX
 
     def refuse_missing(self, what: object) -> None:  # noqa: ARG002 the error names the packages
-        """See Engine."""
+        """See ModelEngine."""
         load_library(self.package)
 
     def load(self, base: Base) -> LlamaNetwork:
-        """See Engine."""
+        """See ModelEngine."""
         try:
             found = read_gguf(self.file, base.digest, base.digest)
         except AdapterUnfit as problem:
@@ -164,5 +166,5 @@ class LlamaEngine:
         return LlamaNetwork(load_library(self.package), found, cells, self.threads, self.scale)
 
     def read_adapter(self, path: Path, digest: str, base: Base) -> GgufFile:
-        """See Engine."""
+        """See ModelEngine."""
         return read_gguf(path, digest, base.digest)

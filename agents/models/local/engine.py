@@ -93,7 +93,7 @@ class Network(Protocol):
         ...
 
 
-class Engine(Protocol):
+class ModelEngine(Protocol):
     """A library that loads base models and checkpoints on them. `prefix` begins the names of its models."""
 
     @property

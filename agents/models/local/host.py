@@ -15,7 +15,7 @@ from ..errors import BaseUnfit, RequestRejected
 from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
 from .batches import Ask, Batches, SampledTokens
 from .dialogue import Dialogue
-from .engine import Engine
+from .engine import ModelEngine
 from .network import BASE, PREFIX, TransformersEngine
 
 OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
@@ -38,7 +38,7 @@ class Host:
     Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
-    def __init__(self, folder: Path, engine: Engine | None = None, *, most_adapters: int = MOST_ADAPTERS) -> None:
+    def __init__(self, folder: Path, engine: ModelEngine | None = None, *, most_adapters: int = MOST_ADAPTERS) -> None:
         self._engine = TransformersEngine() if engine is None else engine
         self.folder: Base = read_base(folder)
         if not self.folder.sees_all:  # the batches would show such layers too many tokens

@@ -163,7 +163,7 @@ class TransformersNetwork:
 
 @dataclass(frozen=True, slots=True)
 class TransformersEngine:
-    """Base models in torch, on the CPU in float32 or on a CUDA device in bfloat16. See Engine."""
+    """Base models in torch, on the CPU in float32 or on a CUDA device in bfloat16. See ModelEngine."""
 
     device: Device = "auto"
     threads: int = 1
@@ -171,15 +171,15 @@ class TransformersEngine:
     prefix: str = PREFIX
 
     def refuse_missing(self, what: object) -> None:
-        """See Engine."""
+        """See ModelEngine."""
         refuse_missing(what)
 
     def load(self, base: Base) -> TransformersNetwork:
-        """See Engine."""
+        """See ModelEngine."""
         return TransformersNetwork(base, self.device, self.threads)
 
     def read_adapter(self, path: Path, digest: str, base: Base) -> Adapter:
-        """See Engine."""
+        """See ModelEngine."""
         return read_adapter(path, digest, base)
 
 
