@@ -27,8 +27,20 @@ _NUMBERS = ("parameters", "vocabulary", "longest")
 
 
 def _fold(_state: BaseState, row: EventRow) -> BaseState:
-    texts, numbers = {name: row.text(name) for name in _TEXTS}, {name: row.number(name) for name in _NUMBERS}
-    return BaseState(**texts, **numbers, licence=row.maybe_text("licence"), since=row.position)
+    return BaseState(
+        base=row.text("base"),
+        name=row.text("name"),
+        architecture=row.text("architecture"),
+        parameters=row.number("parameters"),
+        vocabulary=row.number("vocabulary"),
+        longest=row.number("longest"),
+        tokenizer=row.text("tokenizer"),
+        chat_template=row.text("chat_template"),
+        source=row.text("source"),
+        source_digest=row.text("source_digest"),
+        licence=row.maybe_text("licence"),
+        since=row.position,
+    )
 
 
 BASES = Fold(

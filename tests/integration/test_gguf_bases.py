@@ -68,7 +68,7 @@ def test_a_base_has_no_adapter_form(tmp_path: Path) -> None:
     base = make_base(tmp_path / "bases")
     for form in ("peft", "gguf-adapter"):
         with pytest.raises(NotConvertible, match="for adapters"):
-            export_base(base, form, tmp_path / "out")  # type: ignore[arg-type]
+            export_base(base, form, tmp_path / "out")
 
 
 def test_the_rotary_factors_of_llama3_are_those_that_transformers_computes(tmp_path: Path) -> None:

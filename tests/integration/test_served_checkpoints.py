@@ -136,7 +136,7 @@ def test_processed_logprobs_are_asked_for_once_and_not_believed(stretch: float |
             found["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = likely
         return JSONResponse(found)
 
-    digests = {"tokenizer": "a" * 64, "chat_template": "b" * 64}
+    digests: dict[str, Any] = {"tokenizer": "a" * 64, "chat_template": "b" * 64}
     with model_server(answer) as server:
         settings = OpenAISettings(model="m1", base_url=server.url, processed_logprobs=True, **digests)
         with closing(OpenAI(settings)) as model:

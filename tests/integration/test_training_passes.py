@@ -11,7 +11,7 @@ from eventlog.weights_folder import Base
 from tests.tiny import DIGEST, dpo_rows, make_base, request, sampled, sft_rows, write_rows
 from trainer import batches, memory
 from trainer.checkpoint import load_tensors
-from trainer.request import DatasetRef, DpoConfig, GrpoConfig, Lora, SftConfig, WarmupConfig, WarmupRequest
+from trainer.request import Config, DatasetRef, DpoConfig, GrpoConfig, Lora, SftConfig, WarmupConfig, WarmupRequest
 from trainer.stage import run_stage
 from trainer.warmup import warm_up
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 LORA = Lora(rank=4, alpha=8)
 COMMON: dict[str, Any] = {"steps": 3, "learning_rate": "0.01", "lora": LORA, "seed": 4}
-CONFIGS = {
+CONFIGS: dict[str, Config] = {
     "sft": SftConfig(**COMMON, rows_per_step=4),
     "dpo": DpoConfig(**COMMON, pairs_per_step=4),
     "grpo": GrpoConfig(**COMMON, groups_per_step=2),
@@ -42,7 +42,7 @@ def runs(base: Base) -> list[dict[str, Any]]:
 
 def trained(folder: Path, base: Base, runs: list[dict[str, Any]], kind: Any, **changes: Any) -> tuple[Any, Any, Any]:
     """Losses, tensors and runtime of a stage."""
-    rows = {"sft": sft_rows, "dpo": dpo_rows, "grpo": lambda own: own}[kind](runs)
+    rows = {"sft": sft_rows(runs), "dpo": dpo_rows(runs), "grpo": runs}[kind]
     lines: list[Any] = []
     config = CONFIGS[kind].model_copy(update=changes)
     found = run_stage(request(folder, base, kind, rows, config), lines.append)
