@@ -27,6 +27,7 @@ pytestmark = [
     pytest.mark.llamacpp,
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore:The following .* keys did not match any targeted module:RuntimeWarning"),
 ]
 
 ASK = (ChatMessage("user", ("open /boats/17 and press",)),)

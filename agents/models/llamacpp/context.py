@@ -1,6 +1,6 @@
 """One model of llama.cpp in memory with its context: decoding of tokens of several sequences, and adapters on it.
 
-The attention cache is float32 and shared by all sequences, flash attention is off: so logits are those of Transformers in
+The attention cache is float32 and shared by all sequences, flash attention is off: logits are those of Transformers in
 float32 but for rounding, which `make bench-serving` measures. For use by one thread.
 """
 
