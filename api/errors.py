@@ -211,8 +211,12 @@ class OtherKind(FlywheelError):
 
 
 class NoBase(FlywheelError):
-    """There is no base model to train: {actual}; expected a folder with its files, or the digest of one made by a warm-up. Name it
-    with --base."""
+    """There is no base model to train: {actual}; expected a folder with its files, the name of one that `flywheel base add` added, or the
+    digest of one made by a warm-up. Name it with --base."""
+
+
+class BaseSourceMissing(FlywheelError):
+    """There is no base model to add: {actual}; expected {expected}."""
 
 
 class StartDiffers(FlywheelError):
@@ -239,6 +243,10 @@ class TrainingEnded(FlywheelError):
 class TrainedTwice(FlywheelError):
     """Another process trained {training} in the meantime: {actual} at position {position} has other content, so this result
     was not recorded. Run the command again; it resumes from the log."""
+
+
+class NotConverted(FlywheelError):
+    """The weights {weights} were not converted to GGUF because of {error}: {actual}"""
 
 
 class NotPublished(FlywheelError):

@@ -43,7 +43,8 @@ class Settings(BaseSettings):
     )
     embeddings: Path | None = Field(
         default=None,
-        description="the folder of a static embedding model by which memory is matched beside its words; unset: none",
+        description="the folder of a static embedding model by which memory is matched beside its words, or wordllama, "
+        "the package's model; unset: none",
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
@@ -119,11 +120,16 @@ class Settings(BaseSettings):
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
     )
 
+    model_gguf: Literal["f32", "f16", "q8_0"] = Field(
+        default="f32",
+        description="the precision of a base where the model is llamacpp:FOLDER; q8_0 gives no logprobs to train on",
+    )
+
     model_threads: int = Field(
         default=1,
         ge=1,
         le=256,
-        description="threads that compute where the model is transformers:FOLDER, a base model in the process",
+        description="threads that compute where the model is transformers:FOLDER or llamacpp:FOLDER",
     )
 
     policy_wording: Literal["full", "brief"] = Field(

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from threading import Lock
 from time import sleep, time_ns
@@ -231,10 +232,22 @@ def _check_weights(path: Path) -> None:
             raise BaseMissing(path=path, actual=f"{file.name} has {actual} bytes, and its header says {expected}")
 
 
-def _length(file: Path) -> int:
-    """Expected size of a safetensors file in bytes: 8 for the header's length, the header, and its tensors."""
+def count_parameters(path: Path) -> int:
+    """Number of numbers in the tensors of a base folder; tied weights count once."""
+    headers = (_header(file)[1] for file in sorted(path.glob("*.safetensors")))
+    return sum(prod(each["shape"]) for header in headers for name, each in header.items() if name != "__metadata__")
+
+
+def _header(file: Path) -> tuple[int, dict[str, Any]]:
+    """Length and content of the header of a safetensors file."""
     with file.open("rb") as content:
         size = int.from_bytes(content.read(8), "little")
-        header = json.loads(content.read(min(size, file.stat().st_size)))
+        header: dict[str, Any] = json.loads(content.read(min(size, file.stat().st_size)))
+    return size, header
+
+
+def _length(file: Path) -> int:
+    """Expected size of a safetensors file in bytes: 8 for the header's length, the header, and its tensors."""
+    size, header = _header(file)
     ends = [int(header[name]["data_offsets"][1]) for name in header if name != "__metadata__"]
     return 8 + size + max(ends, default=0)

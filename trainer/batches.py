@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import polars as pl
 
+from .gguf_names import ARCHITECTURES
+
 if TYPE_CHECKING:
     from torch import Tensor
+
+MOST_LOGITS: Final = 64 * 1024 * 1024
+"""Most logits that are in memory at once: 256 MiB of float32, of which the softmax and its gradient make copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +82,41 @@ class Policy:
     temperature: float
 
     def logprobs(self, batch: Batch) -> Tensor:
-        """The log-probability of each completion token, (rows, completion). Values at padding are undefined."""
+        """The log-probability of each completion token, (rows, completion). Values at padding are undefined.
+
+        Where all logits would be large, they are computed for some positions at a time, again in the backward pass.
+        """
+        causal = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.places}
+        chosen = batch.ids[:, -batch.width :]
+        at_once = MOST_LOGITS // (len(chosen) * int(causal.config.vocab_size))
+        if at_once >= batch.width or causal.config.model_type not in ARCHITECTURES:
+            logits = self.model(**inputs, logits_to_keep=batch.width + 1, use_cache=False).logits[:, :-1]
+            return self._of(logits, chosen)
+        decoder, head = causal.base_model, causal.get_output_embeddings()
+        states = decoder(**inputs, use_cache=False).last_hidden_state[:, -batch.width - 1 : -1]
+        return self._in_parts(head, states, chosen, max(1, at_once))
+
+    def _of(self, logits: Tensor, chosen: Tensor) -> Tensor:
+        """Log-probabilities of the chosen tokens, from logits of all tokens."""
         import torch
 
-        logits = self.model(
-            input_ids=batch.ids,
-            attention_mask=batch.attention,
-            position_ids=batch.places,
-            logits_to_keep=batch.width + 1,
-            use_cache=False,
-        ).logits[:, :-1]
         exact = logits if logits.dtype == torch.float64 else logits.float()
-        chosen = batch.ids[:, -batch.width :, None]
-        return torch.log_softmax(exact / self.temperature, -1).gather(-1, chosen)[..., 0]
+        return torch.log_softmax(exact / self.temperature, -1).gather(-1, chosen[..., None])[..., 0]
+
+    def _in_parts(self, head: Any, states: Tensor, chosen: Tensor, size: int) -> Tensor:
+        """The same from hidden states, `size` positions at a time; no logits are kept for the backward pass."""
+        import torch
+        from torch.utils.checkpoint import checkpoint
+
+        def part(own: Tensor, tokens: Tensor) -> Tensor:
+            return self._of(head(own), tokens)
+
+        found = [
+            checkpoint(part, own, tokens, use_reentrant=False)
+            for own, tokens in zip(states.split(size, 1), chosen.split(size, 1), strict=True)
+        ]
+        return torch.cat(found, 1)
 
     def score(self, frame: pl.DataFrame, rows: Sequence[int], rows_per_pass: int) -> dict[int, Tensor]:
         """The log-probabilities of the completion tokens of some rows, without gradients, on the CPU."""

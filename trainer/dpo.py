@@ -38,12 +38,12 @@ def make_dpo_trainer(start: StageStart, rows: TrainingRows, config: DpoConfig, f
     tokenizer = load_tokenizer(start.base)
     pad = int(tokenizer.pad_token_id or 0)
     arguments = Arguments(
-        **settings(start, config, folder, config.pairs_per_step),
+        **settings(start, config, folder, config.pairs_per_step, start.rows_per_pass),
         beta=float(config.beta),
         loss_type="sigmoid",
         max_length=None,
     )
-    return sharing_trainer(_trainer_class(), config.pairs_per_step, start.device)(
+    return sharing_trainer(_trainer_class(), config.pairs_per_step, start)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),

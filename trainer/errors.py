@@ -64,6 +64,11 @@ class StalePolicy(FlywheelError):
     at most {expected}. Train from the policy that sampled these runs, or sample again with the initial weights."""
 
 
+class RatiosOutside(FlywheelError):
+    """Before the first step {actual} of {tokens} tokens have a ratio outside {least} to {most}: expected at most {expected}. Some
+    answers were not sampled by the initial weights over the whole vocabulary (a schema, a grammar, another endpoint); exclude them."""
+
+
 class GroupsUneven(FlywheelError):
     """The backend trl needs groups of equal size: these have {actual} rows. Use the backend own, which accepts any sizes."""
 
@@ -75,6 +80,11 @@ class NotSupported(FlywheelError):
 class StepUneven(FlywheelError):
     """A step cannot be divided among processes: there are {actual}, expected a multiple of the {expected} processes. Change `{field}` or
     `processes`; for the last step of an epoch, remove rows from the dataset or train fewer steps."""
+
+
+class ProcessOutOfMemory(FlywheelError):
+    """The training process needed more memory than there was and {actual}; {expected}. Train with --rows-per-pass 1, or with
+    `checkpointing` in --config, or on a machine with more memory. Its output: {said}"""
 
 
 class ProcessEnded(FlywheelError):
@@ -95,6 +105,10 @@ class TrainingDiverged(FlywheelError):
 
 class NotConvertible(FlywheelError):
     """The {what} of a {architecture} model cannot be written as GGUF: {actual}. Expected {expected}."""
+
+
+class GgufUnreadable(FlywheelError):
+    """The file {path} cannot be read as GGUF: {actual}. Expected a complete model file; copy or download it again."""
 
 
 class OutTaken(FlywheelError):

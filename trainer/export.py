@@ -1,4 +1,4 @@
-"""Exports a checkpoint for model servers: a PEFT folder, a GGUF adapter, or a merged GGUF in F16 or Q8_0.
+"""Exports weights for model servers: a PEFT folder, a GGUF adapter, or a whole GGUF in F32, F16 or Q8_0.
 
 If GGUF cannot hold an architecture's adapter separately, export a merged model: the adapter is added into the base,
 then converted, and quantised for Q8_0.
@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from eventlog.errors import BaseDiffers
 from eventlog.events.training import Form
@@ -20,9 +20,12 @@ from eventlog.weights_folder import DESCRIPTION, MANIFEST, TENSORS, Base
 from .adapters import restore_adapter
 from .bases import load_model
 from .checkpoint import Checkpoint, load_tensors
-from .errors import OutTaken
+from .errors import NotConvertible, OutTaken
 from .gguf_file import Precision, encode_tensor, write_gguf_adapter, write_model
-from .gguf_names import architecture_of, gguf_adapter_tensors, model_tensors, read_vocabulary, settings_of
+from .gguf_names import architecture_of, gguf_adapter_tensors, model_tensors, settings_of
+from .gguf_tokenizer import read_vocabulary
+
+_PRECISIONS: Final[Mapping[Form, Precision]] = {"gguf-f32": "f32", "gguf-f16": "f16", "gguf-q8_0": "q8_0"}
 
 
 def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:
@@ -39,10 +42,24 @@ def export(checkpoint: Checkpoint, base: Base, form: Form, out: Path) -> Path:
             return _export_peft(checkpoint, out)
         case "gguf-adapter":
             return _export_adapter(checkpoint, base, out)
-        case "gguf-f16":
-            return _export_merged(checkpoint, base, "f16", out)
-        case "gguf-q8_0":
-            return _export_merged(checkpoint, base, "q8_0", out)
+        case "gguf-f32" | "gguf-f16" | "gguf-q8_0":
+            _write_whole(base, merge_adapter(checkpoint, base), checkpoint.digest, _PRECISIONS[form], out)
+            return out
+
+
+def export_base(base: Base, form: Form, out: Path) -> Path:
+    """Export a base model as one GGUF file. Raises OutTaken, NotConvertible, ExportMismatch, BaseMissing."""
+    import torch
+
+    if out.exists():
+        raise OutTaken(path=out)
+    if form not in _PRECISIONS:
+        actual, expected = f"{form} is for adapters", f"one of {', '.join(_PRECISIONS)}"
+        raise NotConvertible(what="base", architecture=base.architecture, actual=actual, expected=expected)
+    architecture_of(_config(base), "model")  # before the weights are read
+    state = {name: tensor.numpy() for name, tensor in load_model(base, torch.float32).state_dict().items()}
+    _write_whole(base, state, base.digest, _PRECISIONS[form], out)
+    return out
 
 
 def _export_peft(checkpoint: Checkpoint, out: Path) -> Path:
@@ -64,14 +81,14 @@ def _export_adapter(checkpoint: Checkpoint, base: Base, out: Path) -> Path:
     return out
 
 
-def _export_merged(checkpoint: Checkpoint, base: Base, precision: Precision, out: Path) -> Path:
+def _write_whole(base: Base, state: Mapping[str, Any], digest: str, precision: Precision, out: Path) -> None:
+    """Write the weights of a whole model (`state`, keyed by Transformers' names) with the base's tokenizer."""
     config = _config(base)
     architecture = architecture_of(config, "model")
     vocabulary = read_vocabulary(base.path, config)
-    state = model_tensors(config, merge_adapter(checkpoint, base))
-    tensors = {name: encode_tensor(name, tensor, precision) for name, tensor in state.items()}
-    write_model(out, architecture, checkpoint.digest[:12], settings_of(config), vocabulary, tensors, precision)
-    return out
+    named = model_tensors(config, state)
+    tensors = {name: encode_tensor(name, tensor, precision) for name, tensor in named.items()}
+    write_model(out, architecture, digest[:12], settings_of(config), vocabulary, tensors, precision)
 
 
 def merge_adapter(checkpoint: Checkpoint, base: Base) -> dict[str, Any]:

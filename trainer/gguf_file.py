@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import ExportMismatch
-from .gguf_names import Vocabulary
+from .gguf_tokenizer import Vocabulary
 
 if TYPE_CHECKING:
     from gguf import GGUFWriter
@@ -84,7 +84,12 @@ def _describe_vocabulary(writer: GGUFWriter, vocabulary: Vocabulary) -> None:
     import gguf
 
     kinds = [gguf.TokenType.NORMAL] * len(vocabulary.tokens)
-    for places, kind in ((vocabulary.unused, gguf.TokenType.UNUSED), (vocabulary.special, gguf.TokenType.CONTROL)):
+    marked = (
+        (vocabulary.unused, gguf.TokenType.UNUSED),
+        (vocabulary.special, gguf.TokenType.CONTROL),
+        (vocabulary.defined, gguf.TokenType.USER_DEFINED),
+    )
+    for places, kind in marked:
         for place in places:
             kinds[place] = kind
     writer.add_tokenizer_model("gpt2")
@@ -92,6 +97,8 @@ def _describe_vocabulary(writer: GGUFWriter, vocabulary: Vocabulary) -> None:
     writer.add_token_list(list(vocabulary.tokens))
     writer.add_token_types(kinds)
     writer.add_token_merges(list(vocabulary.merges))
+    if vocabulary.begin is not None:
+        writer.add_bos_token_id(vocabulary.begin)
     writer.add_eos_token_id(vocabulary.end)
     if vocabulary.pad is not None:
         writer.add_pad_token_id(vocabulary.pad)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from eventlog.weights_folder import TEMPLATE, TOKENIZER
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import NotConvertible
 
@@ -24,28 +20,9 @@ ARCHITECTURES: Mapping[str, str] = {"llama": "llama", "qwen2": "qwen2", "qwen3":
 ADAPTERS = frozenset({"llama", "qwen2", "qwen3"})
 """Model types whose adapters can be written alone. Mixtures of experts are excluded: their experts are one tensor."""
 
-_FIRST = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+"
-_LAST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-
-CUTS: Mapping[str, str] = {
-    "qwen2": rf"{_FIRST}|\p{{N}}|{_LAST}",
-    "llama-bpe": rf"{_FIRST}|\p{{N}}{{1,3}}|{_LAST}",
-}
-"""Supported pre-tokenizer regular expressions, keyed by GGUF's names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """A byte-level BPE tokenizer in the form GGUF needs. `special` are the ids of control tokens."""
-
-    cut: str
-    tokens: tuple[str, ...]
-    special: frozenset[int]
-    unused: frozenset[int]
-    merges: tuple[str, ...]
-    end: int
-    pad: int | None
-    template: str
+_ROPES: Final = ("default", "llama3")
+ROTARY: Final = "rope_freqs.weight"
+"""GGUF's tensor of the divisors of the rotary frequencies."""
 
 
 def architecture_of(config: Mapping[str, Any], what: str) -> str:
@@ -56,13 +33,20 @@ def architecture_of(config: Mapping[str, Any], what: str) -> str:
         raise NotConvertible(
             what=what, architecture=config["model_type"], actual="the architecture is not supported", expected=expected
         )
-    rope = (config.get("rope_parameters") or {}).get("rope_type", "default")
-    if rope != "default":
+    rope = _rope(config).get("rope_type", "default")
+    if rope not in _ROPES:
         raise NotConvertible(
             what=what,
             architecture=config["model_type"],
             actual=f"its rotary positions are {rope}",
-            expected="default ones",
+            expected=" or ".join(_ROPES),
+        )
+    if config.get("use_sliding_window"):
+        raise NotConvertible(
+            what=what,
+            architecture=config["model_type"],
+            actual="its attention has sliding windows",
+            expected="full attention in every layer",
         )
     if config.get("num_experts_per_tok") and not config.get("norm_topk_prob"):
         raise NotConvertible(
@@ -78,7 +62,6 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, int | float]:
     """Model hyperparameters under GGUF's keys, without the architecture prefix."""
     heads = config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // heads
-    rope = config.get("rope_parameters") or config
     found: dict[str, int | float] = {
         "block_count": config["num_hidden_layers"],
         "context_length": config["max_position_embeddings"],
@@ -91,7 +74,7 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, int | float]:
         "attention.value_length": width,
         "attention.layer_norm_rms_epsilon": float(config["rms_norm_eps"]),
         "rope.dimension_count": width,
-        "rope.freq_base": float(rope.get("rope_theta", 10000.0)),
+        "rope.freq_base": float(_rope(config).get("rope_theta", 10000.0)),
     }
     if experts := _experts(config):
         found |= {
@@ -102,14 +85,41 @@ def settings_of(config: Mapping[str, Any]) -> dict[str, int | float]:
     return found
 
 
+def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rotary parameters of a configuration, under the names of Transformers 5, also of an older config.json."""
+    told = dict(config.get("rope_scaling") or {}) | dict(config.get("rope_parameters") or {})
+    kind = told.get("rope_type", told.get("type", "default"))
+    return {"rope_theta": config.get("rope_theta", 10000.0)} | told | {"rope_type": kind}
+
+
+def rotary_factors(config: Mapping[str, Any]) -> Floats | None:
+    """Divisors of the rotary frequencies for positions of the kind llama3, one each two dimensions; None for others.
+
+    Long waves are slowed by `factor`, short ones are kept, and between them it is interpolated (the Llama 3.1 release).
+    """
+    import numpy as np
+
+    rope = _rope(config)
+    if rope["rope_type"] != "llama3":
+        return None
+    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    trained, factor = float(rope["original_max_position_embeddings"]), float(rope["factor"])
+    low, high = float(rope["low_freq_factor"]), float(rope["high_freq_factor"])
+    waves = 2 * math.pi * float(rope["rope_theta"]) ** (np.arange(0, width, 2, dtype=np.float64) / width)
+    smooth = ((trained / waves - low) / (high - low)).clip(0.0, 1.0)
+    found: Floats = (1.0 / ((1.0 - smooth) / factor + smooth)).astype(np.float32)
+    return found
+
+
 def _experts(config: Mapping[str, Any]) -> int:
     return int(config.get("num_local_experts") or config.get("num_experts") or 0)
 
 
 def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
     """All weights of a model, keyed by GGUF's names. Raises NotConvertible."""
-    names = _Names(config, "model")
-    found: dict[str, Floats] = {}
+    names = GgufNames(config, "model")
+    factors = rotary_factors(config)
+    found: dict[str, Floats] = {} if factors is None else {ROTARY: factors}
     for name, tensor in state.items():
         if name == "lm_head.weight" and config["tie_word_embeddings"]:
             continue
@@ -128,7 +138,7 @@ def model_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dic
 
 def gguf_adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats]) -> dict[str, Floats]:
     """The tensors of an adapter, keyed by GGUF's names. Raises NotConvertible."""
-    names = _Names(config, "adapter")
+    names = GgufNames(config, "adapter")
     found: dict[str, Floats] = {}
     for name, tensor in state.items():
         module, _, side = name.removeprefix("base_model.model.").removesuffix(".weight").rpartition(".lora_")
@@ -137,8 +147,8 @@ def gguf_adapter_tensors(config: Mapping[str, Any], state: Mapping[str, Floats])
     return found
 
 
-class _Names:
-    """GGUF's module names for one architecture."""
+class GgufNames:
+    """GGUF's module names for one architecture. Raises NotConvertible."""
 
     def __init__(self, config: Mapping[str, Any], what: str) -> None:
         import gguf
@@ -173,38 +183,30 @@ def _permute_rotary(config: Mapping[str, Any], module: str, rows: Floats) -> Flo
     return halves.swapaxes(1, 2).reshape(rows.shape)
 
 
-def read_vocabulary(folder: Path, config: Mapping[str, Any]) -> Vocabulary:
-    """Read the tokenizer of a base model. Raises NotConvertible."""
-    told = json.loads((folder / TOKENIZER).read_bytes())
-    names = json.loads((folder / "tokenizer_config.json").read_bytes())
-    ids = dict(told["model"]["vocab"]) | {one["content"]: one["id"] for one in told["added_tokens"]}
-    tokens = [f"[PAD{place}]" for place in range(config["vocab_size"])]
-    for token, place in ids.items():
-        tokens[place] = token
-    template = (folder / TEMPLATE).read_text()
-    return Vocabulary(
-        cut=_cut(told, config),
-        tokens=tuple(tokens),
-        special=frozenset(one["id"] for one in told["added_tokens"] if one["special"]),
-        unused=frozenset(range(config["vocab_size"])) - frozenset(ids.values()),
-        merges=tuple(merge if isinstance(merge, str) else " ".join(merge) for merge in told["model"]["merges"]),
-        end=ids[names["eos_token"]],
-        pad=ids.get(names.get("pad_token") or ""),
-        # Only Transformers supports these tags.
-        template=template.replace("{% generation %}", "").replace("{% endgeneration %}", ""),
-    )
+def model_state(config: Mapping[str, Any], wanted: Mapping[str, tuple[int, ...]], held: Mapping[str, Floats]) -> Any:
+    """Weights keyed by Transformers' names and shapes (`wanted`), from tensors keyed by GGUF's. Raises NotConvertible.
+
+    The inverse of `model_tensors`, for architectures without experts.
+    """
+    names = GgufNames(config, "model")
+    found: dict[str, Floats] = {}
+    for name, shape in wanted.items():
+        module, _, kind = name.rpartition(".")
+        stored = f"{names.of(module)}.{kind}"
+        if stored == "output.weight" and stored not in held:
+            continue  # tied to the embeddings
+        if stored not in held or tuple(held[stored].shape) != shape:
+            actual = f"{stored} is {tuple(held[stored].shape)}" if stored in held else f"{stored} is missing"
+            raise NotConvertible(what="model", architecture=config["model_type"], actual=actual, expected=f"{shape}")
+        found[name] = _restore_rotary(config, module, held[stored])
+    return found
 
 
-def _cut(told: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    cutting = told.get("pre_tokenizer") or {}
-    parts = cutting.get("pretokenizers", [cutting])
-    found = [part["pattern"].get("Regex") for part in parts if part.get("type") == "Split"]
-    known = [name for name, expression in CUTS.items() if found == [expression]]
-    if told["model"]["type"] != "BPE" or not known:
-        raise NotConvertible(
-            what="tokenizer",
-            architecture=config["model_type"],
-            actual=f"its pre-tokenizer is {found}",
-            expected="byte-level BPE with the pre-tokenizer of Qwen2 or Llama 3",
-        )
-    return known[0]
+def _restore_rotary(config: Mapping[str, Any], module: str, rows: Floats) -> Floats:
+    """Undo `_permute_rotary`."""
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    count = heads.get(module.rpartition(".")[2])
+    if config["model_type"] != "llama" or count is None:
+        return rows
+    pairs = rows.reshape(count, rows.shape[0] // count // 2, 2, *rows.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)

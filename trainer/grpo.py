@@ -16,7 +16,7 @@ import polars as pl
 
 from .bases import load_tokenizer
 from .batches import Policy
-from .errors import NoSignal, StalePolicy
+from .errors import NoSignal, RatiosOutside, StalePolicy
 from .grpo_loop import train_own
 from .grpo_trl import train_trl
 from .request import GrpoConfig
@@ -47,15 +47,18 @@ def train_grpo(start: StageStart, rows: TrainingRows, config: GrpoConfig, emit: 
     batches = [[group.rows for group in batch] for batch in schedule(groups, config)]
     visited = sorted({row for batch in batches for group in batch for row in group})
     policy = start_policy(start, rows)
-    at_start = policy.score(rows.frame, visited, config.rows_per_pass)
+    at_start = policy.score(rows.frame, visited, start.rows_per_pass)
     emit({"kind": "staleness", **check_staleness(rows.frame, at_start, config)})
     reference = at_start
     if config.reference == "base" and start.parent is not None:
         with policy.model.disable_adapter():
-            reference = policy.score(rows.frame, visited, config.rows_per_pass)
+            reference = policy.score(rows.frame, visited, start.rows_per_pass)
     if config.backend == "trl":
         return train_trl(policy, start, rows, batches, reference, config, emit)
-    return train_own(policy, rows.frame, batches, reference, config, emit)
+    if config.checkpointing:
+        policy.model.enable_input_require_grads()
+        policy.model.gradient_checkpointing_enable({"use_reentrant": False})
+    return train_own(policy, rows.frame, batches, reference, config, emit, start.rows_per_pass)
 
 
 def start_policy(start: StageStart, rows: TrainingRows) -> Policy:
@@ -89,16 +92,29 @@ def _rounds(groups: Sequence[Group], size: int, seed: int) -> Iterator[tuple[Gro
 
 
 def check_staleness(frame: pl.DataFrame, scored: Mapping[int, Tensor], config: GrpoConfig) -> dict[str, float | int]:
-    """Mean and maximum difference between logged and initial log-probabilities. Raises StalePolicy."""
+    """Mean and maximum difference between logged and initial log-probabilities, and the share of clipped ratios.
+
+    Raises StalePolicy, RatiosOutside.
+    """
     import torch
 
     apart = []
     for row, values in scored.items():
         mask = torch.tensor(frame["mask"][row].to_list(), dtype=torch.bool)
         logged = torch.tensor(frame["logprobs"][row].to_list(), dtype=torch.float64)
-        apart.append((values.double() - logged)[mask].abs())
-    distances = torch.cat(apart)
-    mean = float(distances.mean())
+        apart.append((values.double() - logged)[mask])
+    away = torch.cat(apart)
+    distances = away.abs()
+    mean, epsilon = float(distances.mean()), float(config.epsilon)
+    outside = float(((away.exp() - 1).abs() > epsilon).double().mean())
     if not mean <= float(config.staleness):
         raise StalePolicy(actual=f"{mean:.4g}", tokens=len(distances), expected=config.staleness)
-    return {"mean": mean, "largest": float(distances.max()), "tokens": len(distances)}
+    if not outside <= float(config.outside):
+        raise RatiosOutside(
+            actual=f"{outside:.4g}",
+            tokens=len(distances),
+            least=f"{1 - epsilon:g}",
+            most=f"{1 + epsilon:g}",
+            expected=config.outside,
+        )
+    return {"mean": mean, "largest": float(distances.max()), "tokens": len(distances), "outside": outside}

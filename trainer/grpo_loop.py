@@ -25,6 +25,7 @@ def train_own(
     reference: Mapping[int, Tensor],
     config: GrpoConfig,
     emit: Emit,
+    rows_per_pass: int,
 ) -> PeftModel:
     """Train on batches of groups of rows. `reference` holds the reference log-probabilities of each row."""
     import torch
@@ -36,7 +37,7 @@ def train_own(
     for step, batch in enumerate(islice(steps, config.steps), start=1):
         rows = [row for group in batch for row in group]
         optimizer.zero_grad()
-        line = step_line(step, **add_gradient(policy, frame, rows, reference, config))
+        line = step_line(step, **add_gradient(policy, frame, rows, reference, config, rows_per_pass))
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         optimizer.step()
         emit(line)
@@ -45,15 +46,21 @@ def train_own(
 
 
 def add_gradient(
-    policy: Policy, frame: pl.DataFrame, rows: Sequence[int], reference: Mapping[int, Tensor], config: GrpoConfig
+    policy: Policy,
+    frame: pl.DataFrame,
+    rows: Sequence[int],
+    reference: Mapping[int, Tensor],
+    config: GrpoConfig,
+    rows_per_pass: int,
 ) -> dict[str, float]:
     """Accumulate the gradient of one step's loss; return the loss and the means over the step's tokens and rows."""
     taken = frame[list(rows)]
-    whole = StepTotals(rows=len(rows), tokens=int(taken["mask"].list.sum().sum()))
+    whole = StepTotals(runs=taken["run"].n_unique(), tokens=int(taken["mask"].list.sum().sum()))
+    run_tokens = dict(taken.group_by("run").agg(pl.col("mask").list.sum().cast(pl.Int64).sum()).rows())
     objective = Objective(float(config.epsilon), float(config.beta), config.aggregation, config.max_tokens)
     value, losses = 0.0, []
-    for piece in pieces(frame, rows, config.rows_per_pass):
-        loss = _loss(policy, frame[list(piece)], [reference[row] for row in piece], objective, whole)
+    for piece in pieces(frame, rows, rows_per_pass):
+        loss = _loss(policy, frame[list(piece)], [reference[row] for row in piece], run_tokens, objective, whole)
         loss.value.backward()
         value += float(loss.value.detach())
         losses.append(loss)
@@ -62,16 +69,23 @@ def add_gradient(
         "kl": sum(loss.kl for loss in losses) / whole.tokens,
         "clip_fraction": sum(loss.clipped for loss in losses) / whole.tokens,
         "ratio": sum(loss.ratio for loss in losses) / whole.tokens,
-        "reward": float(taken["reward"].cast(pl.Float64).to_numpy().mean()) / 1e6,
+        "reward": float(taken.unique("run", maintain_order=True)["reward"].cast(pl.Float64).to_numpy().mean()) / 1e6,
     }
 
 
 def _loss(
-    policy: Policy, frame: pl.DataFrame, reference: Sequence[Tensor], objective: Objective, whole: StepTotals
+    policy: Policy,
+    frame: pl.DataFrame,
+    reference: Sequence[Tensor],
+    run_tokens: Mapping[str, int],
+    objective: Objective,
+    whole: StepTotals,
 ) -> Loss:
+    import torch
     from torch.nn.utils.rnn import pad_sequence
 
     batch = collate_rows(frame, policy.pad, policy.device)
     held = pad_sequence(list(reference), batch_first=True).to(policy.device)
     theta = policy.logprobs(batch)
-    return grpo_loss(Scored(theta, batch.logged, held, batch.mask, batch.advantage), objective, whole)
+    shares = torch.tensor([float(run_tokens[run]) for run in frame["run"]], device=policy.device)
+    return grpo_loss(Scored(theta, batch.logged, held, batch.mask, batch.advantage, shares), objective, whole)

@@ -14,7 +14,7 @@ import polars as pl
 
 from .bases import load_tokenizer
 from .batches import Policy
-from .errors import GroupsUneven
+from .errors import GroupsUneven, NotSupported
 from .request import GrpoConfig
 from .rows import TrainingRows
 from .start import Emit, StageStart
@@ -58,8 +58,10 @@ def make_grpo_trainer(
     config: GrpoConfig,
     folder: str,
 ) -> GRPOTrainer:
-    """TRL's trainer over the log. Raises GroupsUneven."""
+    """TRL's trainer over the log. Raises GroupsUneven, NotSupported."""
     import datasets
+
+    _refuse_split_runs(rows, config)
 
     return _trainer_class(reference)(
         model=model,
@@ -71,6 +73,14 @@ def make_grpo_trainer(
     )
 
 
+def _refuse_split_runs(rows: TrainingRows, config: GrpoConfig) -> None:
+    """Raise NotSupported if a run is several rows, which TRL would weigh as several runs; bnpo counts only tokens."""
+    runs = rows.frame["run"].n_unique()
+    if config.aggregation != "bnpo" and runs != rows.frame.height:
+        actual = f"its {runs} runs are {rows.frame.height} rows"
+        raise NotSupported(backend="trl", actual=actual, expected="one row a run, the aggregation bnpo, or backend own")
+
+
 def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: GrpoConfig, folder: str) -> GRPOConfig:
     """TRL's training arguments: batches of whole groups, in their order. Raises GroupsUneven."""
     from trl import GRPOConfig
@@ -80,7 +90,6 @@ def arguments(start: StageStart, rows: TrainingRows, batches: Batches, config: G
         raise GroupsUneven(actual=", ".join(map(str, sizes)))
     return GRPOConfig(
         **settings(start, config, folder, len(batches[0]) * sizes[0]),
-        gradient_accumulation_steps=1,
         steps_per_generation=1,
         num_generations=sizes[0],
         num_iterations=config.passes,

@@ -7,7 +7,8 @@ log-probabilities) and ref the reference policy:
     kl  = exp(log pi_ref - log pi_theta) - (log pi_ref - log pi_theta) - 1
     J   = min(rho * A, clip(rho, 1 - epsilon, 1 + epsilon) * A) - beta * kl
 
-The loss is -J, aggregated over tokens and rows. Environment tokens are masked out.
+The loss is -J, aggregated over tokens and runs. Environment tokens are masked out. A run whose calls do not extend one
+another is several rows; it weighs what any other run weighs.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Scored:
     """Inputs of the objective for some rows. All tensors are (rows, tokens), the advantage is (rows,).
 
     `theta` carries the gradient. `mask` is 1 for a token that the model generated, else 0, including padding.
+    `run_tokens` (rows,) is the number of model tokens of all rows of the row's run in this step.
     """
 
     theta: Tensor
@@ -46,13 +48,14 @@ class Scored:
     reference: Tensor
     mask: Tensor
     advantage: Tensor
+    run_tokens: Tensor
 
 
 @dataclass(frozen=True, slots=True)
 class StepTotals:
-    """Rows and model tokens of the whole step; the scored rows may be only a part of it."""
+    """Runs and model tokens of the whole step; the scored rows may be only a part of it."""
 
-    rows: int
+    runs: int
     tokens: int
 
 
@@ -79,16 +82,16 @@ def grpo_loss(scored: Scored, objective: Objective, whole: StepTotals) -> Loss:
     within = rho.clamp(1 - objective.epsilon, 1 + objective.epsilon)
     free, held = rho * advantage, within * advantage
     gain = free.minimum(held) - objective.beta * kl
-    value = -_aggregate(gain * mask, mask, objective, whole)
+    value = -_aggregate(gain * mask, scored.run_tokens, objective, whole)
     clipped, far, ratio = (float((seen.detach() * mask).sum()) for seen in (held < free, kl, rho))
     return Loss(value, far, clipped, ratio)
 
 
-def _aggregate(gain: Tensor, mask: Tensor, objective: Objective, whole: StepTotals) -> Tensor:
+def _aggregate(gain: Tensor, run_tokens: Tensor, objective: Objective, whole: StepTotals) -> Tensor:
     match objective.aggregation:
         case "grpo":
-            return (gain.sum(1) / mask.sum(1)).sum() / whole.rows
+            return (gain.sum(1) / run_tokens).sum() / whole.runs
         case "bnpo":
             return gain.sum() / whole.tokens
         case "dr_grpo":
-            return gain.sum() / (whole.rows * objective.max_tokens)
+            return gain.sum() / (whole.runs * objective.max_tokens)

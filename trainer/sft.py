@@ -33,12 +33,12 @@ def make_sft_trainer(start: StageStart, rows: TrainingRows, config: SftConfig, f
     from trl import SFTTrainer
 
     arguments = Arguments(
-        **settings(start, config, folder, config.rows_per_step),
+        **settings(start, config, folder, config.rows_per_step, start.rows_per_pass),
         max_length=None,
         packing=False,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    return sharing_trainer(SFTTrainer, config.rows_per_step, start.device)(
+    return sharing_trainer(SFTTrainer, config.rows_per_step, start)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),

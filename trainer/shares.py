@@ -46,16 +46,20 @@ def refuse_uneven(size: int, what: str, field: str, processes: int) -> None:
 
 
 class Shares:
-    """Batches of one process: its rank's part of each `size` rows, in the order of a sampler."""
+    """Passes of one process: its rank's part of each `size` rows, in the order of a sampler, in pieces of `rows`."""
 
-    def __init__(self, sampler: Sampler[int], size: int, device: Device) -> None:
+    def __init__(self, sampler: Sampler[int], size: int, device: Device, rows: int) -> None:
         self.sampler = sampler
         self._size = size
         self._device = device
+        self._rows = rows
 
     def __len__(self) -> int:
-        """Number of steps per epoch; the last step may be smaller."""
-        return math.ceil(len(self.sampler) / self._size)
+        """Number of passes per epoch; the last step may have fewer."""
+        whole, rest = divmod(len(self.sampler), self._size)
+        sizes = (self._size, rest)
+        full, last = (math.ceil(size // self._device.processes / self._rows) for size in sizes)
+        return whole * full + last
 
     def __iter__(self) -> Iterator[list[int]]:
         """Iterate over one epoch."""
@@ -63,16 +67,18 @@ class Shares:
 
         for step in BatchSampler(self.sampler, self._size, drop_last=False):
             part = len(step) // self._device.processes
-            yield step[part * self._device.rank :][:part]
+            own = step[part * self._device.rank :][:part]
+            for first in range(0, part, self._rows):
+                yield own[first : first + self._rows]
 
 
-def share_out(loader: DataLoader[Any], size: int, device: Device) -> DataLoader[Any]:
+def share_out(loader: DataLoader[Any], size: int, device: Device, rows: int) -> DataLoader[Any]:
     """Give the loader of TRL's trainer the shares of this process.
 
     Accelerate would instead assign whole batches in turn, and pad the last ones with rows from the beginning.
     """
     if device.processes > 1:
         dealing: Any = loader.batch_sampler
-        dealing.batch_sampler = Shares(dealing.batch_sampler.sampler, size, device)
+        dealing.batch_sampler = Shares(dealing.batch_sampler.sampler, size, device, rows)
         dealing.num_processes, dealing.process_index, dealing.batch_size = 1, 0, None
     return loader

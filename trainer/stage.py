@@ -24,7 +24,8 @@ from .curves import draw_curves
 from .devices import Rank, part, prepare_device, runtime
 from .dpo import train_dpo
 from .grpo import train_grpo
-from .request import TrainingRequest
+from .memory import plan_stage
+from .request import Config, DpoConfig, GrpoConfig, TrainingRequest
 from .rows import TrainingRows, read_rows
 from .sft import train_sft
 from .shares import refuse_unshared
@@ -53,7 +54,8 @@ def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) ->
     parent = _parent(request, base)
     lora = shape(config.lora, parent.manifest.lora if parent else None)
     device = prepare_device(config.device, config.threads, config.seed, rank)
-    start = StageStart(base, device, lora, parent, config.seed)
+    plan = plan_stage(config, base, device, rows.frame)
+    start = StageStart(base, device, lora, parent, config.seed, plan.rows)
     lines: list[Line] = []
 
     def say(line: Line) -> None:
@@ -62,10 +64,22 @@ def run_stage(request: TrainingRequest, emit: Emit, rank: Rank | None = None) ->
             emit(line)
 
     say({"kind": "started", "algorithm": config.algorithm, "rows": len(rows.frame), "steps": config.steps})
+    if device.is_main:
+        emit(plan.line())  # not kept with the checkpoint, because free memory differs each time
     model = _STAGES[config.algorithm](start, rows, config, say)
     saved = _save(request, start, rows, model, lines) if device.is_main else None
     part()
     return saved
+
+
+def _passes(config: Config, start: StageStart, rows: int) -> dict[str, str]:
+    """Rows a pass, where memory allows fewer than the configuration: passes change how sums are rounded."""
+    if isinstance(config, GrpoConfig):
+        whole = min(config.rows_per_pass, rows)
+    else:
+        step = config.pairs_per_step if isinstance(config, DpoConfig) else config.rows_per_step
+        whole = min(step, rows) // start.device.processes if config.rows_per_pass is None else 1
+    return {} if start.rows_per_pass >= whole else {"rows_per_pass": str(start.rows_per_pass)}
 
 
 def _parent(request: TrainingRequest, base: Base) -> Checkpoint | None:
@@ -96,7 +110,7 @@ def _save(request: TrainingRequest, start: StageStart, rows: TrainingRows, model
         lora=start.lora,
         targets=targets(model),
         config=request.config,
-        runtime=runtime(start.device),
+        runtime=runtime(start.device) | _passes(request.config, start, len(rows.frame)),
         files=files,
     )
     digest = write_manifest(making, manifest)

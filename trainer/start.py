@@ -27,13 +27,17 @@ Emit = Callable[[Line], None]
 
 @dataclass(frozen=True, slots=True)
 class StageStart:
-    """A base model, the adapter's shape, and the checkpoint to continue from, if any."""
+    """A base model, the adapter's shape, and the checkpoint to continue from, if any.
+
+    `rows_per_pass` is how many rows, or pairs, of this process go through the model at once.
+    """
 
     base: Base
     device: Device
     lora: Lora
     parent: Checkpoint | None
     seed: int
+    rows_per_pass: int
 
 
 def policy_model(start: StageStart) -> PeftModel:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from eventlog.errors import BaseDiffers
 from eventlog.weights_folder import Base, folder_digest, read_base
 
-from .gguf_names import CUTS
+from .gguf_tokenizer import CUTS
 from .making import making_in
 from .moving import move_in
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from .devices import Device
 from .request import Config
 from .shares import share_out
 from .start import Emit, StageStart, step_line
@@ -18,19 +17,26 @@ Measures = Callable[[Mapping[str, float]], Mapping[str, float | None]]
 """Selects our metrics from TRL's log of a step, under our names."""
 
 
-def settings(start: StageStart, config: Config, folder: str, size: int) -> dict[str, Any]:
+def settings(
+    start: StageStart, config: Config, folder: str, size: int, rows_per_pass: int | None = None
+) -> dict[str, Any]:
     """Arguments for every trainer. All are explicit, because several of TRL's defaults are unsuitable.
 
-    A step has `size` rows, divided among the processes. TRL requires `folder` as an output folder but saves nothing.
+    A step has `size` rows, divided among the processes, which go through the model in equal passes of `rows_per_pass`
+    rows (None: all at once). TRL requires `folder` as an output folder but saves nothing.
     """
+    own = max(1, size // start.device.processes)
+    rows = own if rows_per_pass is None else rows_per_pass
     return {
         "output_dir": folder,
         "use_cpu": not start.device.is_cuda,
         "bf16": start.device.is_cuda,
-        "gradient_checkpointing": False,
+        "gradient_checkpointing": config.checkpointing,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False} if config.checkpointing else None,
         "seed": config.seed,
         "data_seed": config.seed,
-        "per_device_train_batch_size": max(1, size // start.device.processes),
+        "per_device_train_batch_size": rows,
+        "gradient_accumulation_steps": max(1, own // rows),
         "max_steps": config.steps,
         "learning_rate": float(config.learning_rate),
         "lr_scheduler_type": "constant",
@@ -47,14 +53,14 @@ def settings(start: StageStart, config: Config, folder: str, size: int) -> dict[
     }
 
 
-def sharing_trainer(kind: Any, size: int, device: Device) -> Any:
-    """Subclass a TRL trainer so that its steps of `size` rows are divided among the processes."""
+def sharing_trainer(kind: Any, size: int, start: StageStart) -> Any:
+    """Subclass a TRL trainer so that its steps of `size` rows are divided among the processes and their passes."""
 
     class Sharing(kind):  # type: ignore[misc]
         """Trains on this process's part of each step."""
 
         def get_train_dataloader(self) -> Any:
-            return share_out(super().get_train_dataloader(), size, device)
+            return share_out(super().get_train_dataloader(), size, start.device, start.rows_per_pass)
 
     return Sharing
 

@@ -21,6 +21,7 @@ from eventlog.weights_folder import Base, folder_digest, read_base
 
 from .bases import check_rows, load_model, load_tokenizer
 from .devices import prepare_device, runtime
+from .memory import plan_stage
 from .request import WarmupConfig, WarmupRequest
 from .rows import TrainingRows, read_rows
 from .start import Emit, step_line
@@ -43,35 +44,50 @@ def warm_up(request: WarmupRequest, emit: Emit) -> Base:
     check_rows(rows, base)
     device = prepare_device(config.device, config.threads, config.seed)
     emit({"kind": "started", "algorithm": "warmup", "rows": len(rows.frame), "steps": config.steps})
-    model = _train(base, rows, config, device.name, emit)
+    plan = plan_stage(config, base, device, rows.frame)
+    emit(plan.line())
+    model = _train(base, rows, config, device.name, plan.rows, emit)
+    is_whole = plan.rows >= min(config.rows_per_step, len(rows.frame))
     source = {
         "base": base.digest,
         "dataset": request.dataset.digest,
         "upto": request.dataset.upto,
         "rows": rows.digest,
         "config": config.model_dump(mode="json"),
-        "runtime": runtime(device),
+        "runtime": runtime(device) | ({} if is_whole else {"rows_per_pass": str(plan.rows)}),
     }
     return _save(Path(request.out), base, model, canonical(source))
 
 
-def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, emit: Emit) -> Any:
+def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, rows_per_pass: int, emit: Emit) -> Any:
     import torch
 
     model: Any = load_model(base, torch.float32).to(device).train()
+    if config.checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
     pad = int(load_tokenizer(base).pad_token_id or 0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=float(config.learning_rate), weight_decay=0.01)
     batches = islice(_batches(len(rows.frame), config), config.steps)
     for step, taken in enumerate(batches, start=1):
-        batch = collate_supervised(rows.frame[list(taken)], pad, device)
         optimizer.zero_grad()
-        loss = model(**batch, use_cache=False).loss
-        line = step_line(step, float(loss.detach()))
-        loss.backward()
+        tokens = _tokens(rows.frame[list(taken)])
+        value = 0.0
+        for first in range(0, len(taken), rows_per_pass):
+            part = rows.frame[list(taken[first : first + rows_per_pass])]
+            loss = model(**collate_supervised(part, pad, device), use_cache=False).loss
+            share = 1.0 if len(part) == len(taken) else _tokens(part) / tokens
+            value += float(loss.detach()) * share
+            (loss * share).backward()
+        line = step_line(step, value)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         emit(line)
     return model.to("cpu")
+
+
+def _tokens(frame: pl.DataFrame) -> int:
+    """Number of tokens that the model generated."""
+    return int(frame["mask"].list.sum().cast(pl.Int64).sum())
 
 
 def _batches(rows: int, config: WarmupConfig) -> Iterator[Sequence[int]]:

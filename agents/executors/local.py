@@ -47,7 +47,7 @@ class LocalPolicies:
     @property
     def offers_logprobs(self) -> bool:
         """See Executor."""
-        return True
+        return self.host.offers.logprobs
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `policy_for` does."""

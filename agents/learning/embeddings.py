@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ from .similarity import Embeddings
 
 TOKENIZER: Final = "tokenizer.json"
 MATRIX: Final = "model.safetensors"
+WORDLLAMA: Final = "wordllama"
+"""Name of the package (MIT) that holds a matrix of 32,000 tokens and 256 dimensions; a folder of that name wins."""
+_NAMED: Final = "l2_supercat"
 LARGEST: Final = 32_767
 """Integer that the largest magnitude of a matrix is scaled to; all other numbers are scaled in proportion."""
 
@@ -28,8 +32,9 @@ Embedded = Callable[[Memory], Embeddings | None]
 
 
 def read_embeddings(path: Path) -> Embeddings:
-    """Read the model in a folder. Raises EmbeddingsUnfit, LibrariesMissing."""
-    held = {name: _bytes(path, name) for name in (MATRIX, TOKENIZER)}
+    """Read the model in a folder, or that of the package `wordllama`. Raises EmbeddingsUnfit, LibrariesMissing."""
+    own = _packaged_files() if str(path) == WORDLLAMA and not path.is_dir() else {}
+    held = {name: _bytes(own.get(name, path / name)) for name in (MATRIX, TOKENIZER)}
     lines = (f"{name}\n{hashlib.sha256(content).hexdigest()}\n" for name, content in held.items())
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     try:
@@ -56,10 +61,24 @@ def by_words(memory: Memory) -> None:
     pinned_embeddings(memory, None)
 
 
-def _bytes(path: Path, name: str) -> bytes:
-    if not (path / name).is_file():
-        raise EmbeddingsUnfit(path=path, actual=f"there is no {name}", expected=f"{TOKENIZER} and {MATRIX}")
-    return (path / name).read_bytes()
+def _packaged_files() -> Mapping[str, Path]:
+    """The two files of the package wordllama, which is read without being imported. Raises LibrariesMissing."""
+    try:
+        held = files(WORDLLAMA) or ()
+    except PackageNotFoundError as problem:
+        raise LibrariesMissing(path=WORDLLAMA, actual=f"{problem} is not installed") from problem
+    suffixes = {MATRIX: ".safetensors", TOKENIZER: ".json"}
+    found = {
+        name: sorted(str(each.locate()) for each in held if each.suffix == suffix and _NAMED in each.name)
+        for name, suffix in suffixes.items()
+    }
+    return {name: Path(paths[0]) for name, paths in found.items() if paths}
+
+
+def _bytes(file: Path) -> bytes:
+    if not file.is_file():
+        raise EmbeddingsUnfit(path=file.parent, actual=f"there is no {file.name}", expected=f"{TOKENIZER} and {MATRIX}")
+    return file.read_bytes()
 
 
 def _tokens(path: Path, content: bytes) -> tuple[Callable[[str], Sequence[int]], int]:

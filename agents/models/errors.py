@@ -47,6 +47,11 @@ class LogprobsMissing(AnswerBroken):
     To play without them, set FLYWHEEL_MODEL_LOGPROBS=false and run the command again."""
 
 
+class LogprobsRaw(ModelFailure):
+    """The model endpoint {url} returns raw logprobs: half the temperature stretched the differences of tokens by {actual}, expected by 2.
+    Start vLLM with --logprobs-mode processed_logprobs, or set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=false."""
+
+
 class AnswerUnstructured(ModelFailure):
     """The model {model} did not answer as {shape}: {actual}; expected JSON of that shape.
     Allow more tokens if it ran out of them (finish reason {finish!r}), or use a model that follows JSON schemas."""
@@ -69,7 +74,15 @@ class AdapterUnfit(ModelFailure):
 
 
 class LibrariesMissing(ModelFailure):
-    """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `train`. Run `make setup`."""
+    """The model {path} needs libraries that are not installed: {actual}; expected those of the extra `{extra}`. Install it:
+    pip install 'flywheel[{extra}]'."""
+
+    def __init__(self, *, extra: str = "train", **facts: object) -> None:
+        super().__init__(extra=extra, **facts)
+
+
+class LibraryUnfit(ModelFailure):
+    """The library {path} cannot be used as llama.cpp: {actual}. Install the version that requirements/serving.txt names."""
 
 
 class LogitsBroken(ModelFailure):

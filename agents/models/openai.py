@@ -6,11 +6,14 @@ import base64
 import math
 import time
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from .errors import LogprobsMissing
+from eventlog.events import Sampling
+
+from .errors import LogprobsMissing, LogprobsRaw
 from .model import (
     MICRO,
     ChatMessage,
@@ -24,6 +27,7 @@ from .model import (
     Token,
     refuse_unoffered,
 )
+from .processed import scaling_of_logprobs
 from .wire import Endpoint, EndpointAnswer, Patience
 
 BASE_URL: Final = "https://api.openai.com/v1"
@@ -38,6 +42,10 @@ _FINISH: Final[dict[str, Finish]] = {
     "tool_calls": "stop",
     "function_call": "stop",
 }
+
+_BETWEEN: Final = 1.5
+"""Between 1, of raw logprobs, and 2, of processed ones (`scaling_of_logprobs`)."""
+_TOP: Final = 5
 
 UNCUT: Final = {"top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 """Sent to vLLM so that it samples from the full distribution.
@@ -63,9 +71,15 @@ class OpenAISettings(BaseModel):
     extra_headers: dict[str, str] = Field(default_factory=dict, repr=False)
 
 
+class _Likely(EndpointAnswer):
+    token: str
+    logprob: float
+
+
 class _Logprob(EndpointAnswer):
     token: str
     logprob: float
+    top_logprobs: tuple[_Likely, ...] = ()
 
 
 class _Logprobs(EndpointAnswer):
@@ -117,6 +131,8 @@ class OpenAI:
             schema=True,
         )
         self._settings = settings
+        self._checking = Lock()
+        self._is_checked = False
         self._served = None
         if settings.tokenizer is not None and settings.chat_template is not None:
             self._served = Served(settings.tokenizer, settings.chat_template, settings.processed_logprobs)
@@ -136,8 +152,10 @@ class OpenAI:
         self._endpoint.close()
 
     def complete(self, request: CompletionRequest) -> Completion:
-        """See Model.complete."""
+        """See Model.complete. Raises LogprobsRaw if the settings call logprobs processed that are not."""
         refuse_unoffered(self.name, self.offers, request)
+        if request.sampling.wants_logprobs:
+            self._check_processed()
         answer = self._endpoint.post("chat/completions", self._body(request), _Answered)
         wanted = request.sampling.samples
         if len(answer.choices) != wanted:
@@ -152,6 +170,24 @@ class OpenAI:
             prompt_token_ids=answer.prompt_token_ids,
             served=self._served,
         )
+
+    def _check_processed(self) -> None:
+        """Ask the server once whether its logprobs are processed, if the settings say that they are."""
+        with self._checking:
+            if self._is_checked or not self._settings.processed_logprobs:
+                return
+            found = scaling_of_logprobs(self._likeliest)
+            if found is not None and found < _BETWEEN:
+                raise LogprobsRaw(url=self._endpoint.url, actual=f"{found:.3g}")
+            self._is_checked = True
+
+    def _likeliest(self, temperature_micro: int) -> dict[str, float]:
+        sampling = Sampling(temperature_micro=temperature_micro, max_tokens=1, wants_logprobs=True)
+        body = self._body(CompletionRequest((ChatMessage("user", ("Name a colour.",)),), sampling))
+        answer = self._endpoint.post("chat/completions", body | {"top_logprobs": _TOP}, _Answered)
+        told = [choice.logprobs.content for choice in answer.choices if choice.logprobs is not None]
+        first = next((content[0] for content in told if content), None)
+        return {} if first is None else {each.token: each.logprob for each in first.top_logprobs}
 
     def _body(self, request: CompletionRequest) -> dict[str, Any]:
         sampling = request.sampling

@@ -102,10 +102,17 @@ class Endpoint:
 
     def post(self, path: str, body: Mapping[str, Any], shape: type[A]) -> A:
         """Post a JSON body and parse the answer as `shape`. Raises a subclass of ModelFailure."""
+        return self._read(shape, self._retried(path, body))
+
+    def tell(self, path: str, body: Mapping[str, Any]) -> None:
+        """Post a JSON body and ignore the text of the answer. Raises a subclass of ModelFailure."""
+        self._retried(path, body)
+
+    def _retried(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
         tries, wait_s = 1, self.patience.first_wait_s
         while True:
             try:
-                return self._read(shape, self._once(path, body, tries))
+                return self._once(path, body, tries)
             except _Again as again:
                 due_s = wait_s if again.wait_s is None else again.wait_s
                 if tries >= self.patience.tries or due_s > self.patience.longest_wait_s:

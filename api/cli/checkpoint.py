@@ -33,6 +33,7 @@ class As(StrEnum):
 
     PEFT = "peft"
     GGUF_ADAPTER = "gguf-adapter"
+    GGUF_F32 = "gguf-f32"
     GGUF_F16 = "gguf-f16"
     GGUF_Q8_0 = "gguf-q8_0"
 
@@ -110,7 +111,7 @@ def export(
     """Write a checkpoint for a server: as a PEFT folder, a GGUF adapter, or merged with its base as GGUF."""
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
-        found = base_of(house, base, state.base)
+        found = None if state.is_base else base_of(house, base, state.base)
         with spinner(f"writing {form.value}"):
             export_to(house, state, found, form.value, out)
     say(f"{state.checkpoint} is in {out}")
@@ -125,7 +126,7 @@ def publish_(
     base: BaseOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a checkpoint to a model store that executors mount read-only; a base model is copied unchanged."""
+    """Copy a checkpoint to a model store that executors mount read-only; of a base model the folder, or a GGUF form."""
     with open_project() as house:
         state = find_weights(house.views(), checkpoint)
         found = None if state.is_base else base_of(house, base, state.base)

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "env": ("env:app", "Environments: add, list, probe, reset, observe, serve."),
     "suite": ("suite:app", "Suites: new, check, add, list, show."),
     "dataset": ("dataset:app", "Datasets: build, slice, list, show, export, verify, card."),
+    "base": ("base:app", "Base models: add, list, show, export."),
     "checkpoint": ("checkpoint:app", "Checkpoints: list, show, lineage, export, publish, verify."),
     "benchmark": ("benchmark:app", "Benchmarks: freeze, refresh, list, show."),
     "gate": ("gate:app", "The gate: run, list, ledger, explain, verify."),

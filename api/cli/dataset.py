@@ -46,6 +46,7 @@ def build(
     max_pairs: options.MaxPairs = None,
     ddof: options.Ddof = None,
     eps: options.Eps = None,
+    scale: options.Scale = None,
     environment: options.Environment = None,
     sweep: options.Sweep = None,
     file: File = None,
@@ -66,6 +67,7 @@ def build(
         max_pairs=max_pairs,
         ddof=ddof,
         eps=eps,
+        scale=scale,
         environment=environment,
         sweep=sweep,
     )
@@ -89,6 +91,7 @@ def slice_(
     max_pairs: options.MaxPairs = None,
     ddof: options.Ddof = None,
     eps: options.Eps = None,
+    scale: options.Scale = None,
     file: File = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
@@ -105,6 +108,7 @@ def slice_(
         max_pairs=max_pairs,
         ddof=ddof,
         eps=eps,
+        scale=scale,
         group=group,
     )
     with open_project() as house:

@@ -38,12 +38,20 @@ class Reward(StrEnum):
     SHAPED = "shaped"
 
 
+class AdvantageScale(StrEnum):
+    """What the differences to a group's mean are divided by."""
+
+    GROUP = "group"
+    NONE = "none"
+
+
 KindOf = Annotated[DatasetKind, typer.Argument(help="Training method that the rows are for.")]
 MinScore = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="sft: runs at or above this score [1.0].")]
 BestOfGroup = Annotated[bool | None, typer.Option("--best-of-group", help="sft: only the best run of each group.")]
 RunsOf = Annotated[Runs | None, typer.Option(help="sft: source of the runs [plan].")]
 BaseOf = Annotated[
-    Path | None, typer.Option(help="sft --runs demonstration: folder of the base model whose tokenizer to use.")
+    Path | None,
+    typer.Option(help="sft, dpo: base model folder; tokenises demonstrations, and answers without token ids."),
 ]
 RewardOf = Annotated[
     Reward | None,
@@ -57,21 +65,24 @@ Margin = Annotated[
 MaxPairs = Annotated[int | None, typer.Option(min=1, max=10_000, help="dpo: maximum pairs per group [4].")]
 Ddof = Annotated[int | None, typer.Option(min=0, max=1, help="grpo: divide the variance by n (0) or n - 1 (1) [1].")]
 Eps = Annotated[str | None, typer.Option(help="grpo: constant added to the standard deviation [0.0001].")]
+Scale = Annotated[
+    AdvantageScale | None, typer.Option(help="grpo: divide advantages by the group's deviation, or not [group].")
+]
 Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")]
 Sweep = Annotated[list[str] | None, typer.Option(help="Only runs of this sweep; may be repeated for several sweeps.")]
 
 _OF_KIND = {
     DatasetKind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
-    DatasetKind.DPO: {"reward", "margin", "max_pairs"},
-    DatasetKind.GRPO: {"reward", "ddof", "eps"},
+    DatasetKind.DPO: {"reward", "margin", "max_pairs", "tokens"},
+    DatasetKind.GRPO: {"reward", "ddof", "eps", "scale"},
 }
 _ANY = {"environment", "sweep", "group"}
 
 
 def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
-    """Raise BadParameter if only one of `--runs demonstration` and `--base` is given."""
-    if (runs is Runs.DEMONSTRATION) != (base is not None):
-        raise typer.BadParameter("--runs demonstration and --base go together; expected both or neither")
+    """Raise BadParameter if demonstrations are asked for without `--base`, whose tokenizer they need."""
+    if runs is Runs.DEMONSTRATION and base is None:
+        raise typer.BadParameter("--runs demonstration needs --base; expected the folder of a base model")
 
 
 def query_from_options(kind: DatasetKind, **options: Any) -> Query:

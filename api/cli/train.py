@@ -50,11 +50,15 @@ def train(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Number of processes that share each step, one GPU each [1].")
     ] = None,
+    rows_per_pass: Annotated[
+        int | None, typer.Option(min=1, help="Most rows that go through the model at once [by memory; grpo 32].")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="JSON file with more fields (docs/training.md).")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a dataset and save the checkpoint. An identical earlier stage is reused, not trained again."""
     given = {"steps": steps, "learning_rate": learning_rate, "seed": seed, "processes": processes}
+    given |= {"rows_per_pass": rows_per_pass}
     asked = config_of(kind, config, {name: value for name, value in given.items() if value is not None})
     with open_project() as house:
         views = house.views()

@@ -38,7 +38,7 @@ from projections.datasets.plan_rows import (
     step_digest,
     to_frame,
 )
-from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled
+from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled, read_sampled_or_text
 from projections.datasets.token_rows import frame_of, token_rows
 from projections.engine.paging import page_states
 from projections.engine.reader import columns_of_reads, rows_in_streams
@@ -245,11 +245,13 @@ def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[Eve
 
 
 def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], Reading]:
-    """Function that reads calls: text of demonstrations is tokenised, tokens of all other runs come from the log."""
-    tokens = query.tokens if isinstance(query, SftQuery) else None
+    """Function that reads calls: text is tokenised where the query has a tokenizer, tokens come from the log."""
+    tokens = None if isinstance(query, GrpoQuery) else query.tokens
     if tokens is None:
         return lambda _calls: read_sampled
     tokenise = tokenise_with(blobs, tokens)
+    shows = isinstance(query, SftQuery) and query.runs == "demonstration"
+    read = read_demonstrated if shows else read_sampled_or_text
 
     def read_calls(calls: Iterable[CallFact]) -> Reading:
         nodes = _nodes(blobs, calls)
@@ -257,7 +259,7 @@ def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], 
         def said(address: str) -> list[ConversationMessage]:
             return [message for _, message in messages_at(nodes, address)]
 
-        return partial(read_demonstrated, said=said, tokenise=tokenise, tokens=tokens)
+        return partial(read, said=said, tokenise=tokenise, tokens=tokens)
 
     return read_calls
 

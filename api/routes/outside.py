@@ -38,6 +38,7 @@ _WAYS = {
     "RewriteLost": "`flywheel run`",
     "DatasetFrozen": "`flywheel dataset build`",
     "SliceRegistered": "`flywheel dataset slice`",
+    "BaseAdded": "`flywheel base add`",
     "BenchmarkFrozen": "`flywheel run`",
     "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
     "VerdictReached": "`flywheel run` or `flywheel gate run`",

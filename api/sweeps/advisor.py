@@ -62,9 +62,8 @@ def advisor_of(
     if name is None or not is_asked:
         yield None
         return
-    folder = local_folder(settings, name)
-    if folder is not None:
-        with local_host(folder, settings) as host:
+    if local_folder(settings, name) is not None:
+        with local_host(settings, name) as (host, _):
             yield Advisor(host.base(), tell)
         return
     key, url = settings.recovery_key, settings.recovery_url

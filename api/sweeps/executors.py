@@ -16,7 +16,7 @@ from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
-from agents.models.local.host import PREFIX
+from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
 
@@ -50,9 +50,9 @@ def executor_of(
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
-    The model `transformers:FOLDER` is a base model in this process, with checkpoints from `folder_of`. On an
-    environment `inside` this process only a policy and the executors of its kit can play.
-    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
+    The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
+    `folder_of`. On an environment `inside` this process only a policy and the executors of its kit can play.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted.
     """
     own = {} if inside is None else inside.executors
     fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each is Way.POLICY))]
@@ -66,10 +66,9 @@ def executor_of(
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
             opening = over_http if inside is None else inside.opening
-            folder = local_folder(settings, model)
-            if folder is not None:
-                with local_host(folder, settings) as host:
-                    yield LocalPolicies(host, folder_of, opening, settings.policy_wording)
+            if local_folder(settings, model) is not None:
+                with local_host(settings, model, folder_of) as (host, files_of):
+                    yield LocalPolicies(host, files_of, opening, settings.policy_wording)
                 return
             with agent_model(settings, model) as asked:
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)

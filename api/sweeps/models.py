@@ -9,14 +9,23 @@ from typing import Literal
 
 from pydantic import SecretStr
 
+from agents.executors.local import FolderOf, no_checkpoints
 from agents.models import anthropic, openai
 from agents.models.anthropic import Anthropic, AnthropicSettings
-from agents.models.local.host import PREFIX, Host
+from agents.models.llamacpp.library import load_library
+from agents.models.llamacpp.network import PREFIX as LLAMACPP
+from agents.models.llamacpp.network import LlamaEngine
+from agents.models.local.engine import ModelEngine
+from agents.models.local.host import Host
+from agents.models.local.network import PREFIX as TRANSFORMERS
+from agents.models.local.network import TransformersEngine
 from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
+from eventlog.weights_folder import read_base
 
 from ..errors import NoJudge, NoModel
+from ..serving.conversion import Conversions
 from ..settings import Settings
 
 
@@ -64,9 +73,8 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
 
     Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.
     """
-    folder = local_folder(settings, name)
-    if folder is not None:
-        with local_host(folder, settings) as host:
+    if local_folder(settings, name) is not None:
+        with local_host(settings, name) as (host, _):
             yield host.base()
         return
     wanted = settings.model if name is None else name
@@ -85,16 +93,33 @@ def agent_model(settings: Settings, name: str | None = None) -> Iterator[Model]:
 
 
 def local_folder(settings: Settings, name: str | None = None) -> Path | None:
-    """Folder of the base model if the model is `transformers:FOLDER`, else None."""
+    """Folder of the base model if the model is `transformers:FOLDER` or `llamacpp:FOLDER`, else None."""
     wanted = (settings.model if name is None else name) or ""
-    return Path(wanted.removeprefix(PREFIX)) if wanted.startswith(PREFIX) else None
+    found = next((prefix for prefix in (TRANSFORMERS, LLAMACPP) if wanted.startswith(prefix)), None)
+    return None if found is None else Path(wanted.removeprefix(found))
 
 
 @contextmanager
-def local_host(folder: Path, settings: Settings) -> Iterator[Host]:
-    """Load a base model in this process. Raises BaseUnfit, LibrariesMissing."""
-    with closing(Host(folder, threads=settings.model_threads)) as host:
-        yield host
+def local_host(
+    settings: Settings, name: str | None = None, folder_of: FolderOf = no_checkpoints
+) -> Iterator[tuple[Host, FolderOf]]:
+    """Load a base model in this process; yields its host, and where that reads checkpoints, which are in `folder_of`.
+
+    For llama.cpp both are converted at first use. Raises BaseUnfit, LibrariesMissing, NotConverted.
+    """
+    folder = local_folder(settings, name)
+    if folder is None:
+        raise NoModel(actual=f"{name} is no local model", expected=f"{TRANSFORMERS}FOLDER or {LLAMACPP}FOLDER")
+    wanted = (settings.model if name is None else name) or ""
+    engine: ModelEngine = TransformersEngine(threads=settings.model_threads)
+    if wanted.startswith(LLAMACPP):
+        load_library()  # before anything is converted
+        conversions = Conversions(settings.model_folder, read_base(folder), settings.model_gguf)
+        is_exact = settings.model_gguf != "q8_0"
+        engine = LlamaEngine(conversions.base_file(), settings.model_threads, is_exact=is_exact)
+        folder_of = conversions.files_of(folder_of)
+    with closing(Host(folder, engine)) as host:
+        yield host, folder_of
 
 
 def _served_tokens(settings: Settings) -> Served | None:

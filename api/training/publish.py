@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from stat import S_IMODE
-from typing import Final
+from typing import Final, Literal
 
 from eventlog.blobs.objects import SCHEMES, open_store
 from eventlog.chain import digest
 from eventlog.events import CheckpointPublished, Form
 from eventlog.store import Append
-from eventlog.weights_folder import Base, folder_digest
+from eventlog.weights_folder import Base, folder_digest, read_base
 from projections.checkpoints import WeightsState
 from trainer.checkpoint import load_checkpoint
 from trainer.making import making_in
@@ -26,31 +26,44 @@ from ..errors import NoBase, NotAnAdapter, NotPublished
 from ..house import House
 from .weights import folder_of
 
-_FILES: Final = {"gguf-adapter": "adapter.gguf", "gguf-f16": "model-f16.gguf", "gguf-q8_0": "model-q8_0.gguf"}
+_FILES: Final = {
+    "gguf-adapter": "adapter.gguf",
+    "gguf-f32": "model-f32.gguf",
+    "gguf-f16": "model-f16.gguf",
+    "gguf-q8_0": "model-q8_0.gguf",
+}
+WHOLE: Final = frozenset({"gguf-f32", "gguf-f16", "gguf-q8_0"})
+"""Forms of a whole model, which a base model has as well."""
 _READ_ONLY: Final = 0o555
 
 
-def export_to(house: House, state: WeightsState, base: Base, form: Form, out: Path) -> Path:
-    """Export an adapter: a folder for peft, else a file.
+def export_to(house: House, state: WeightsState, base: Base | None, form: Form, out: Path) -> Path:
+    """Export an adapter: a folder for peft, else a file. A base model has the whole forms of GGUF alone.
 
     Raises NotAnAdapter, OutTaken, BaseDiffers, NotConvertible, ExportMismatch, and as `folder_of`.
     """
-    from trainer.export import export  # noqa: PLC0415 its imports take seconds
+    from trainer.export import export, export_base  # noqa: PLC0415 its imports take seconds
 
-    if state.is_base:
+    if state.is_base and form not in WHOLE:
         raise NotAnAdapter(actual=state.checkpoint)
+    if state.is_base:
+        return export_base(read_base(folder_of(house, state.checkpoint), state.checkpoint), form, out)
+    if base is None:
+        raise NoBase(actual=f"no base was given, and {state.checkpoint} is an adapter")
     return export(load_checkpoint(folder_of(house, state.checkpoint), state.checkpoint), base, form, out)
 
 
 def publish(
     house: House, state: WeightsState, base: Base | None, form: Form, place: str, actor: str
 ) -> CheckpointPublished:
-    """Publish a checkpoint into a model store, under its digest and form, and record it; a base is copied unchanged.
+    """Publish a checkpoint into a model store, under its digest and form, and record it.
+
+    A base is copied unchanged where the form is peft, and written as GGUF in the other forms.
 
     Idempotent. Raises NoBase, NotPublished, ObjectStoreUnusable, and as `export_to`.
     """
     with _write_form(house, state, base, form) as folder:
-        words = "base" if state.is_base else form
+        words: Form | Literal["base"] = "base" if state.is_base and form not in WHOLE else form
         lies = f"{place.rstrip('/')}/{state.checkpoint}/{words}"
         if place.partition("://")[0] in SCHEMES and "://" in place:
             _put(folder, place, f"{state.checkpoint}/{words}")
@@ -58,7 +71,7 @@ def publish(
             _place(folder, Path(place), Path(lies))
         event = CheckpointPublished(
             checkpoint=state.checkpoint,
-            form="base" if state.is_base else form,
+            form=words,
             place=lies,
             digest=folder_digest(folder),
         )
@@ -72,10 +85,8 @@ def _write_form(house: House, state: WeightsState, base: Base | None, form: Form
     """Yield a folder with exactly the files to publish."""
     with making_in(house.settings.model_folder, "exporting") as folder:
         whole = folder / "whole"
-        if state.is_base:
+        if state.is_base and form not in WHOLE:
             shutil.copytree(folder_of(house, state.checkpoint), whole)
-        elif base is None:
-            raise NoBase(actual=f"no base was given, and {state.checkpoint} is an adapter")
         elif form == "peft":
             export_to(house, state, base, form, whole)
         else:

@@ -263,7 +263,7 @@ def watch_progress(advance: Advance, say: Callable[[str], None]) -> Watch:
     def watch(line: Line) -> None:
         if line["kind"] == "step":
             advance(note=_in_words(metrics_of(line).model_dump()))
-        elif line["kind"] in {"groups", "staleness"}:
+        elif line["kind"] in {"groups", "staleness", "memory"}:
             told = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in line.items() if name != "kind")
             say(f"{line['kind']}: {told}")
 

@@ -16,6 +16,7 @@ from trainer.moving import move_in
 
 from ..errors import NoBase, NotABase
 from ..house import House
+from ..queries.bases import find_base
 from ..queries.checkpoints import DIGEST, find_weights
 from .first_bases import made_again
 
@@ -39,14 +40,18 @@ def folders_of(house: House) -> FolderOf:
 
 
 def base_of(house: House, named: str | None, wanted: str | None) -> Base:
-    """The base model `named` by a folder or digest, else the one with the digest `wanted`, which it must match.
+    """The base model `named` by a folder, digest or name, else the one with the digest `wanted`, which it must match.
 
     A base that no warm-up produced is looked up by digest in the folder of unpacked weights. The missing initial model
     of a first warm-up is recreated. Raises NoBase, NotABase, Unknown, BaseMissing, BaseDiffers, StartDiffers.
     """
     if named is None:
         return _by_digest(house, wanted)
-    if Path(named).is_dir() or not DIGEST.fullmatch(named):
+    if Path(named).is_dir():
+        return read_base(Path(named), wanted)
+    if (added := find_base(house.views(), named)) is not None:
+        return read_base(house.settings.model_folder / added.base, wanted)
+    if not DIGEST.fullmatch(named):
         return read_base(Path(named), wanted)
     state = find_weights(house.views(), named)
     if not state.is_base:

@@ -81,7 +81,7 @@ def measured(folder: Path, device: Device, effort: Effort) -> tuple[dict[str, fl
     with own_server() as server, Console(stderr=True).status("drawing and freezing rows"):
         server.project(PROJECT)
         made = freeze(server.app_url, PROJECT, base, effort.steps * effort.groups, file, device.name)
-    rows, start = read_rows(file, "grpo"), StageStart(base, device, Lora(), None, SEED)
+    rows, start = read_rows(file, "grpo"), StageStart(base, device, Lora(), None, SEED, 32)
     figures: dict[str, float] = {}
     targets: dict[str, Target] = {}
     unit = "tokens/s" if device.is_cuda else "tokens per CPU-second"

@@ -78,7 +78,8 @@ NAMES: dict[str, str] = {
     ),
     "suites": ("Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"),
     "training": (
-        "Aggregation Algorithm Amount AnyStageConfig CheckpointFile CheckpointPublished CheckpointSaved DpoConfig Form "
+        "Aggregation Algorithm Amount Amount64 AnyStageConfig BaseAdded CheckpointFile CheckpointPublished "
+        "CheckpointSaved DpoConfig Form "
         "GrpoConfig Lora Measured Metrics Number SftConfig StageConfig TrainingFailed TrainingProgressed "
         "TrainingStarted WarmupConfig stage_config_of"
     ),

@@ -44,12 +44,15 @@ class Tokens(FrozenModel):
     chat_template: BlobAddress
 
 
+_OnlyTokens = Annotated[Tokens | None, Field(exclude_if=lambda tokens: tokens is None)]
+
+
 class SftQuery(FrozenModel):
     """Rejection sampling: runs at or above `min_score` and above `floor`; optionally only the best run of each group.
 
     `runs` selects runs of plans (one row for each step), of a policy (rows of token ids), or demonstrations (tokenised
-    with `tokens`). Default values of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older
-    queries keep their digest.
+    with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. Default values
+    of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older queries keep their digest.
     """
 
     kind: Literal["sft"] = "sft"
@@ -60,19 +63,21 @@ class SftQuery(FrozenModel):
     floor: Annotated[Floor | None, Field(exclude_if=lambda floor: floor is None)] = None
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
-    tokens: Annotated[Tokens | None, Field(exclude_if=lambda tokens: tokens is None)] = None
+    tokens: _OnlyTokens = None
 
     @model_validator(mode="after")
-    def _tokenises_demonstrations_alone(self) -> Self:
-        if (self.tokens is not None) != (self.runs == "demonstration"):
-            raise ValueError("`tokens` is for demonstrations, which need it: expected both or neither")
+    def _tokenises_text(self) -> Self:
+        if self.tokens is None and self.runs == "demonstration":
+            raise ValueError("demonstrations have no token ids: expected `tokens` with them")
+        if self.tokens is not None and self.runs == "plan":
+            raise ValueError("plans are not tokenised: expected `tokens` with runs of a policy or demonstrations")
         return self
 
 
 class DpoQuery(FrozenModel):
     """Preference pairs within a group: the chosen run earned at least `margin` millionths more than the rejected one.
 
-    Each group gives at most `max_pairs`, those with the widest margin first.
+    Each group gives at most `max_pairs`, those with the widest margin first. `tokens` is that of SftQuery.
     """
 
     kind: Literal["dpo"] = "dpo"
@@ -82,10 +87,13 @@ class DpoQuery(FrozenModel):
     environment: _OnlyEnvironment = None
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
+    tokens: _OnlyTokens = None
 
 
 class GrpoQuery(FrozenModel):
-    """Runs of groups whose rewards differ, each with its advantage `(r - mean) / (std + eps)`.
+    """Runs of groups whose rewards differ, each with its advantage.
+
+    With `scale` group it is `(r - mean) / (std + eps)`, with none `r - mean`, which Dr. GRPO takes (Liu et al. 2025).
 
     `reward` is r. `ddof` 0 is the population's standard deviation, 1 the sample's. `eps` is in units of the reward, a
     decimal number with at most 12 places.
@@ -95,6 +103,7 @@ class GrpoQuery(FrozenModel):
     reward: RewardName = "shaped"
     ddof: Annotated[int, Field(ge=0, le=1)] = 1
     eps: Annotated[str, Field(pattern=r"^(0|[1-9]\d{0,5})(\.\d{1,12})?$")] = "0.0001"
+    scale: Annotated[Literal["group", "none"], Field(exclude_if=lambda scale: scale == "group")] = "group"
     environment: _OnlyEnvironment = None
     sweep: _OnlySweep = None
     group: _OnlyGroup = None

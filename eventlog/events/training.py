@@ -32,15 +32,17 @@ Number = Annotated[str, AfterValidator(_normal)]
 
 Amount = Annotated[int, Field(ge=1, le=2**31)]
 
+Amount64 = Annotated[int, Field(ge=1, le=2**53 - 1)]
+
 Algorithm = Literal["warmup", "sft", "dpo", "grpo"]
 """The training algorithm. A warm-up produces a base model, the others an adapter for one."""
 
 Aggregation = Literal["grpo", "bnpo", "dr_grpo"]
-"""How the token losses are aggregated. grpo: the mean over rows of each row's mean over its tokens. bnpo: the mean over
-all tokens of the step. dr_grpo: the sum over all tokens, divided by rows times `max_tokens`. The names are TRL's."""
+"""How the token losses are aggregated. grpo: the mean over runs of each run's mean over its tokens. bnpo: the mean over
+all tokens of the step. dr_grpo: the sum over all tokens, divided by runs times `max_tokens`. The names are TRL's."""
 
-Form = Literal["peft", "gguf-adapter", "gguf-f16", "gguf-q8_0"]
-"""The file format in which a checkpoint is exported for serving."""
+Form = Literal["peft", "gguf-adapter", "gguf-f32", "gguf-f16", "gguf-q8_0"]
+"""The file format in which a checkpoint or a base model is exported for serving. A base has the last three."""
 
 
 class Lora(FrozenModel):
@@ -52,20 +54,31 @@ class Lora(FrozenModel):
 
 
 class _Steps(FrozenModel):
-    """The fields of every stage. One step is one update of the weights. `device` "auto" uses CUDA if available."""
+    """The fields of every stage. One step is one update of the weights. `device` "auto" uses CUDA if available.
+
+    `checkpointing` recomputes activations in the backward pass, for a third more time and a fraction of the memory.
+    """
 
     steps: Amount
     learning_rate: Number
     seed: Count = 0
     threads: Amount = 1
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    checkpointing: Annotated[bool, Field(exclude_if=lambda is_on: not is_on)] = False
+
+
+_RowsPerPass = Annotated[Amount | None, Field(exclude_if=lambda rows: rows is None)]
 
 
 class WarmupConfig(_Steps):
-    """Supervised training of all weights of a base model, such as a randomly initialised one."""
+    """Supervised training of all weights of a base model, such as a randomly initialised one.
+
+    `rows_per_pass` is the most rows that go through the model at once; None: as many as the free memory allows.
+    """
 
     algorithm: Literal["warmup"] = "warmup"
     rows_per_step: Amount = 32
+    rows_per_pass: _RowsPerPass = None
 
 
 def _is_one(processes: int) -> bool:
@@ -83,17 +96,25 @@ class _Adapting(_Steps):
 
 
 class SftConfig(_Adapting):
-    """Supervised fine-tuning on the completions of the selected runs, `rows_per_step` rows in each step."""
+    """Supervised fine-tuning on the completions of the selected runs, `rows_per_step` rows in each step.
+
+    `rows_per_pass` is that of WarmupConfig.
+    """
 
     algorithm: Literal["sft"] = "sft"
     rows_per_step: Amount = 16
+    rows_per_pass: _RowsPerPass = None
 
 
 class DpoConfig(_Adapting):
-    """Preference optimisation: chosen over rejected runs; `beta` keeps the policy close to the starting weights."""
+    """Preference optimisation: chosen over rejected runs; `beta` keeps the policy close to the starting weights.
+
+    `rows_per_pass` is that of WarmupConfig; a pair is two rows.
+    """
 
     algorithm: Literal["dpo"] = "dpo"
     pairs_per_step: Amount = 16
+    rows_per_pass: _RowsPerPass = None
     beta: Number = "0.1"
 
 
@@ -101,7 +122,8 @@ class GrpoConfig(_Adapting):
     """Group-relative policy gradient on logged runs. `groups_per_step` groups form one batch, used for `passes` steps.
 
     `reference` selects the KL reference: the starting weights or the base. `staleness` bounds the mean distance in
-    log-probability between the log and the starting weights. `rows_per_pass` limits memory and does not change a step.
+    log-probability between the log and the starting weights, `outside` the share of tokens whose ratio at the start is
+    outside 1 - epsilon to 1 + epsilon. `rows_per_pass` is the most rows that go through the model at once.
     """
 
     algorithm: Literal["grpo"] = "grpo"
@@ -114,6 +136,7 @@ class GrpoConfig(_Adapting):
     max_tokens: Amount = 256
     reference: Literal["start", "base"] = "start"
     staleness: Number = "0.01"
+    outside: Annotated[Number, Field(exclude_if=lambda share: share == "0.01")] = "0.01"
     rows_per_pass: Amount = 32
 
 
@@ -203,6 +226,27 @@ class CheckpointSaved(Event):
     upto: Count
     manifest: BlobAddress
     files: Annotated[tuple[CheckpointFile, ...], Field(min_length=1)]
+
+
+class BaseAdded(Event):
+    """A base model from outside was made a base folder: its digest, what it is, and where it came from.
+
+    `source` is the package, file or folder it was read from, `source_digest` the SHA-256 of that file or folder.
+    `licence` is an SPDX identifier; None if the source does not state one.
+    """
+
+    type: Literal["BaseAdded"] = "BaseAdded"
+    base: Digest
+    name: Name
+    architecture: Annotated[str, Field(min_length=1, max_length=100)]
+    parameters: Amount64
+    vocabulary: Amount
+    longest: Amount
+    tokenizer: Digest
+    chat_template: Digest
+    source: Annotated[str, Field(min_length=1, max_length=500)]
+    source_digest: Digest
+    licence: Annotated[str | None, Field(max_length=100)] = None
 
 
 class CheckpointPublished(Event):

@@ -59,6 +59,7 @@ AnyEvent = (
     | training.TrainingFailed
     | training.CheckpointSaved
     | training.CheckpointPublished
+    | training.BaseAdded
     | gate.BenchmarkFrozen
     | gate.EvaluationOpened
     | gate.VerdictReached

@@ -13,6 +13,12 @@ _FINE = 10**12
 """A standard deviation is rounded down to this fraction of a millionth."""
 
 
+def centred_rewards(rewards: Sequence[int]) -> tuple[int, ...]:
+    """`r - mean` of each reward, in units of 10^-9, rounded half to even. Rewards are in millionths."""
+    n, total = len(rewards), sum(rewards)
+    return tuple(_round_half_even((n * reward - total) * (NANO // 1_000_000), n) for reward in rewards)
+
+
 def advantages(rewards: Sequence[int], ddof: int, eps: str) -> tuple[int, ...]:
     """`(r - mean) / (std + eps)` of each reward, in units of 10^-9 (NANO), rounded half to even.
 

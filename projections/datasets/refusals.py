@@ -24,15 +24,18 @@ REFUSALS: Mapping[str, str] = {
     "mixed_shaping": "its siblings' shaped returns come from two formulas; grade them again with one",
     "unreadable": "the model's answer is not stored as a completion; record it as described in docs/datasets.md",
     "sampled": "a model sampled it, so its text is never tokenised again; use --runs policy",
-    "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true",
+    "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true;"
+    " for sft and dpo, --base FOLDER tokenises its text",
     "no_tokenizer": "the tokenizer and chat template that were served are unknown; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",
     "cut_off": "one of its answers was cut at the token limit, so it would teach not to end; raise the limit",
     "no_logprobs": "the logprob of a token is unknown; use an endpoint that returns logprobs",
     "lengths_differ": "the numbers of its logprobs and tokens differ; fix the endpoint",
     "not_finite": "one of its logprobs is infinite or not a number; fix the endpoint",
-    "raw_logprobs": "its logprobs are not of the distribution it was sampled from, which was changed by temperature,"
-    " top_p or a schema; serve processed logprobs, and set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=true",
+    "constrained": "its answers were bound to a schema or grammar, so their logprobs are not those of the policy over"
+    " the whole vocabulary; sample without one, or use the runs for sft or dpo",
+    "raw_logprobs": "its logprobs are not of the distribution it was sampled from, which was changed by temperature"
+    " or top_p; serve processed logprobs, and set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=true",
     "greedy": "it was sampled at temperature 0, which has no probabilities; sample at 1",
     "mixed_policies": "it and its siblings were sampled with different weights, models, tokenizers, chat templates or"
     " sampling parameters, or started with different prompts",

@@ -67,7 +67,7 @@ class SampledCall:
     """One call with its tokens. `logprobs` is None if there are none.
 
     `is_exact` means that they are of the distribution that was sampled from, `is_cut` that the answer was cut at the
-    token limit, so its last token is not an end token.
+    token limit, so its last token is not an end token, `is_constrained` that it was bound to a schema or grammar.
     """
 
     fact: CallFact
@@ -79,6 +79,7 @@ class SampledCall:
     chat_template: str
     is_exact: bool
     is_cut: bool = False
+    is_constrained: bool = False
 
     def policy(self, weights: str) -> BehaviourPolicy:
         """The behaviour policy that sampled the call, given the weights."""
@@ -112,7 +113,7 @@ def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
     if found.tokenizer is None or found.chat_template is None:
         return "no_tokenizer"
     sampling = fact.sampling
-    is_plain = sampling["temperature_micro"] == sampling["top_p_micro"] == _MICRO and not found.constrained
+    is_plain = sampling["temperature_micro"] == sampling["top_p_micro"] == _MICRO
     return SampledCall(
         fact,
         sample.text,
@@ -123,6 +124,7 @@ def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
         found.chat_template,
         is_plain or found.processed_logprobs,
         sample.finish == "length",
+        found.constrained,
     )
 
 
@@ -148,7 +150,27 @@ def read_demonstrated(
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
     prompt, answer = tokenise(said(fact.messages), sample.text)
-    return SampledCall(fact, sample.text, prompt, answer, None, tokens.tokenizer, tokens.chat_template, is_exact=False)
+    is_cut = sample.finish == "length"
+    own = tokens.tokenizer, tokens.chat_template
+    return SampledCall(fact, sample.text, prompt, answer, None, *own, is_exact=False, is_cut=is_cut)
+
+
+def read_sampled_or_text(
+    fact: CallFact,
+    body: bytes,
+    said: Callable[[str], Sequence[ConversationMessage]],
+    tokenise: Tokenise,
+    tokens: Tokens,
+) -> SampledCall | str:
+    """A call with its sampled tokens; if the endpoint returned only text, that text tokenised once, without logprobs.
+
+    Such a call can be imitated or preferred, but never enter a ratio. Returns the reason if it cannot be read.
+    """
+    found = read_sampled(fact, body)
+    if found != "no_token_ids":
+        return found
+    text_only = read_demonstrated(fact, body, said, tokenise, tokens)
+    return found if text_only == "sampled" else text_only
 
 
 def _completion(body: bytes) -> _Completion | None:
@@ -166,6 +188,8 @@ def _completion(body: bytes) -> _Completion | None:
 def unfit_for_ratio(call: SampledCall) -> str | None:
     """Why a call's logprobs cannot be used for the ratio of a policy gradient; None if they can."""
     logprobs = call.logprobs
+    if call.is_constrained:
+        return "constrained"  # forced tokens are logged at 0.0, and the full vocabulary gives -5 (measured on vLLM)
     if logprobs is None:
         return "no_logprobs"
     if len(logprobs) != len(call.completion_ids):

@@ -11,7 +11,7 @@ from eventlog.events import DpoQuery, GrpoQuery, SftQuery
 
 from ..groups import GroupState
 from ..row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
-from .advantages import NANO, advantages
+from .advantages import NANO, advantages, centred_rewards
 from .curation import SelectedSibling, reward_of
 from .packing import Content, Value
 from .plan_rows import ConversationMessage
@@ -58,13 +58,17 @@ def _grpo(
 ) -> Iterator[Content]:
     """A row for each stretch of calls, with the run's advantage over the selected runs."""
     rewards = [reward_of(each.sibling, query.reward) or 0 for each in taken]  # unknown rewards were refused before
-    found = advantages(rewards, query.ddof, query.eps) if taken else ()
+    found = _advantages(query, rewards) if taken else ()
     for each, reward, advantage in zip(taken, rewards, found, strict=True):
         for stretch in stretches(each.calls):
             prompt, answer = _words(stretch, said)
             drawn: dict[str, Value] = {"prompt": prompt, "completion": answer, "logprobs": stretch.logprobs}
             drawn |= {"advantage": advantage, **_tokens(stretch), **_of_run(each, stretch, reward)}
             yield drawn | _origin(group, each, stretch.calls)
+
+
+def _advantages(query: GrpoQuery, rewards: Sequence[int]) -> tuple[int, ...]:
+    return centred_rewards(rewards) if query.scale == "none" else advantages(rewards, query.ddof, query.eps)
 
 
 def _pair_rows(query: DpoQuery, group: GroupState, taken: Sequence[SelectedSibling], said: Conversation) -> GroupRows:

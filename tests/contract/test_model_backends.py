@@ -1,21 +1,24 @@
-"""What every model backend keeps to, whatever is behind it: one of a script, one over HTTP, one in this process."""
+"""What every model backend keeps to, whatever is behind it: a script, a server over HTTP, a library in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 import pytest
 
 from agents.models.errors import NotOffered
+from agents.models.llamacpp.network import LlamaEngine
 from agents.models.local.host import Host
 from agents.models.model import ChatMessage, CompletionRequest, Image, Model, Schema
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.scripted import Scripted
+from agents.models.servers.vllm import VllmAdapters, VllmServer
+from api.serving.conversion import Conversions
 from eventlog.events import Sampling
-from tests.model_server import model_server
-from tests.tiny import make_base, planted_checkpoint
+from tests.model_server import ModelServer, model_server
+from tests.tiny import convert_here, make_base, planted_checkpoint
 
 SAID = "blue or green"
 ASK = (ChatMessage("system", ("Be brief.",)), ChatMessage("user", ("What is this?",)))
@@ -33,7 +36,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         yield opened
 
 
-@pytest.fixture(params=["scripted", "openai", "transformers", "transformers with an adapter"], scope="module")
+LLAMACPP = pytest.param("llamacpp", marks=pytest.mark.llamacpp)
+ADAPTED = pytest.param("llamacpp with an adapter", marks=pytest.mark.llamacpp)
+
+
+@pytest.fixture(
+    params=["scripted", "openai", "vllm", "transformers", "transformers with an adapter", LLAMACPP, ADAPTED],
+    scope="module",
+)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
     match request.param:
         case "scripted":
@@ -46,11 +56,32 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 yield opened
         case "transformers":
             yield request.getfixturevalue("host").base()
+        case "vllm":
+            with model_server(lambda _: SAID) as server, checkpoint_on(server, tmp_path_factory) as served:
+                yield served
+        case "llamacpp" | "llamacpp with an adapter":
+            made = make_base(tmp_path_factory.mktemp("again"), "llama")
+            converted = Conversions(tmp_path_factory.mktemp("weights"), made, convert=convert_here)
+            with closing(Host(made.path, LlamaEngine(converted.base_file()))) as other:
+                saved = planted_checkpoint(tmp_path_factory.mktemp("checkpoints"), made, seed=1)
+                files_of = converted.files_of(lambda _: saved.path)
+                is_base = request.param == "llamacpp"
+                yield other.base() if is_base else other.adapted_model(saved.digest, files_of)
         case _:
             own: Host = request.getfixturevalue("host")
             base = make_base(tmp_path_factory.mktemp("again"))
             saved = planted_checkpoint(tmp_path_factory.mktemp("checkpoints"), base, seed=1)
             yield own.adapted_model(saved.digest, lambda _: saved.path)
+
+
+@contextmanager
+def checkpoint_on(server: ModelServer, folders: pytest.TempPathFactory) -> Iterator[Model]:
+    """A checkpoint on a vLLM server."""
+    made = make_base(folders.mktemp("again"))
+    saved = planted_checkpoint(folders.mktemp("checkpoints"), made, seed=1)
+    settings = OpenAISettings(model="m1", base_url=server.url, offers_token_ids=True)
+    with closing(VllmServer(settings, VllmAdapters(made.digest, lambda _: saved.path))) as opened:
+        yield opened.model_of(saved.digest)
 
 
 def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Model) -> None:
@@ -98,4 +129,4 @@ def test_what_is_not_offered_is_refused_by_name(model: Model) -> None:
 
 
 def test_a_name_says_which_backend_it_is(model: Model) -> None:
-    assert model.name.partition(":")[0] in {"scripted", "openai", "transformers"}
+    assert model.name.partition(":")[0] in {"scripted", "openai", "transformers", "llamacpp"}

@@ -68,7 +68,7 @@ def rows(base: Base) -> list[dict[str, Any]]:
 def start_of(base: Base) -> StageStart:
     import torch
 
-    return StageStart(base, Device("cpu", torch.float32), LORA, None, 3)
+    return StageStart(base, Device("cpu", torch.float32), LORA, None, 3, 32)
 
 
 def moved(base: Base, seed: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def own_loss(folder: Path, base: Base, case: Case) -> float:
     everything = [row for group in BATCH for row in group]
     reference = policy.score(rows.frame, everything, 5)
     put(policy.model, case.adapter)
-    return add_gradient(policy, rows.frame, everything, reference, case.config)["loss"]
+    return add_gradient(policy, rows.frame, everything, reference, case.config, 32)["loss"]
 
 
 def trl_loss(folder: Path, base: Base, case: Case) -> float:

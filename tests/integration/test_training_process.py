@@ -85,7 +85,7 @@ def test_a_killed_run_leaves_nothing_and_begins_again_to_the_same_checkpoint(
     with begun(file, stdin=subprocess.DEVNULL, **environment) as process:  # nobody attends it: it needs no input
         said, _ = process.communicate()
     lines: list[dict[str, Any]] = [json.loads(line) for line in said.splitlines()]
-    assert [line["kind"] for line in lines] == ["started", "groups", "staleness", *["step"] * STEPS, "saved"]
+    assert [line["kind"] for line in lines] == ["started", "memory", "groups", "staleness", *["step"] * STEPS, "saved"]
     last = lines[-1]
     assert load_checkpoint(Path(last["path"])).digest == last["checkpoint"]
     assert list(Path(wanted.out).iterdir()) == [Path(last["path"])]
@@ -115,7 +115,8 @@ def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base
         os.kill(process, signal.SIGKILL)
         *_, last = lines
     assert (last["kind"], last["error"]) == ("failed", PROCESS_ENDED)
-    assert last["message"].startswith("the process exited with code -9")
+    assert last["message"].startswith("the process was killed (signal 9)")
+    assert "rows a pass" in last["message"]
 
 
 def test_a_process_ends_when_nobody_reads_its_lines_any_more(tmp_path: Path, base: Base) -> None:

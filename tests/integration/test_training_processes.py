@@ -156,7 +156,9 @@ def test_two_processes_give_the_same_each_time(
     kind: Kind = config.algorithm
     again = said_by(request(tmp_path, base, kind, rows_for(kind, runs), together(config)))
     lines = in_two(config)
-    assert again[:-1] == lines[:-1]
+    assert [line for line in again[:-1] if line["kind"] != "memory"] == [
+        line for line in lines[:-1] if line["kind"] != "memory"
+    ]
     assert again[-1]["checkpoint"] == lines[-1]["checkpoint"]
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == [lines[-1]["checkpoint"]]
 
@@ -241,7 +243,7 @@ def test_groups_are_not_split(tmp_path: Path, base: Base, runs: Rows) -> None:
     import torch
 
     rows = read_rows(write_rows(tmp_path / "rows.parquet", "grpo", runs), "grpo")
-    start = StageStart(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3)
+    start = StageStart(base, Device("cpu", torch.float32, 0, 2), LORA, None, 3, 32)
     config = together(GRPO.model_copy(update={"groups_per_step": 3}))
     assert isinstance(config, GrpoConfig)
     with pytest.raises(StepUneven, match="3 groups in a step"):

@@ -204,7 +204,8 @@ PLANTED: list[tuple[str, dict[str, Any]]] = [
     ("not_finite", {"calls": (PolicyCall(body=b""),)}),
     ("raw_logprobs", {"calls": (PolicyCall(top_p=900_000),)}),
     ("raw_logprobs", {"calls": (PolicyCall(temperature=700_000),)}),
-    ("raw_logprobs", {"calls": (PolicyCall(facts=(("constrained", True),)),)}),
+    ("constrained", {"calls": (PolicyCall(facts=(("constrained", True),)),)}),
+    ("constrained", {"calls": (PolicyCall(facts=(("constrained", True), ("processed_logprobs", True))),)}),
     ("greedy", {"calls": (PolicyCall(temperature=0, facts=(("processed_logprobs", True),)),)}),
     ("mixed_policies", {"calls": (PolicyCall(), replace(SECOND, model="m2"))}),
     ("no_model_calls", {"role": "verifier"}),
@@ -235,9 +236,7 @@ def test_every_reason_to_refuse_a_run_is_found_and_its_siblings_are_taken(reason
 
 
 def test_processed_logprobs_of_a_tempered_policy_are_taken() -> None:
-    tempered = PolicyCall(
-        temperature=700_000, top_p=900_000, facts=(("processed_logprobs", True), ("constrained", True))
-    )
+    tempered = PolicyCall(temperature=700_000, top_p=900_000, facts=(("processed_logprobs", True),))
     log = PolicyLog(*siblings(MICRO, 0, calls=(tempered,)))
     frame = log.build(GRPO).rows
     assert (frame.height, frame["temperature"].to_list(), frame["top_p"].to_list()) == (2, [0.7, 0.7], [0.9, 0.9])

@@ -15,13 +15,20 @@ REFERENCE = [[-0.9, -2.0, -0.4], [-0.8, -1.6, -5.0]]
 MASK = [[1, 1, 0], [1, 1, 0]]
 ADVANTAGE = [1.5, -0.5]
 OBJECTIVE = Objective(epsilon=0.2, beta=0.04, aggregation="grpo", max_tokens=10)
-WHOLE = StepTotals(rows=2, tokens=4)
+WHOLE = StepTotals(runs=2, tokens=4)
 
 
 def scored(**changes: Any) -> Scored:
     import torch
 
-    values = {"theta": THETA, "old": OLD, "reference": REFERENCE, "mask": MASK, "advantage": ADVANTAGE} | changes
+    values = {
+        "theta": THETA,
+        "old": OLD,
+        "reference": REFERENCE,
+        "mask": MASK,
+        "advantage": ADVANTAGE,
+        "run_tokens": [2, 2],
+    } | changes
     return Scored(**{name: torch.tensor(value, dtype=torch.float64) for name, value in values.items()})
 
 
@@ -84,6 +91,7 @@ def test_parts_of_a_step_add_up_to_it() -> None:
                 reference=REFERENCE[row : row + 1],
                 mask=MASK[row : row + 1],
                 advantage=ADVANTAGE[row : row + 1],
+                run_tokens=[2],
             ),
             OBJECTIVE,
             WHOLE,
@@ -99,3 +107,24 @@ def test_what_was_never_said_has_no_say_even_where_it_overflows() -> None:
     assert float(grpo_loss(scored(theta=wild), OBJECTIVE, WHOLE).value) == pytest.approx(
         float(grpo_loss(scored(), OBJECTIVE, WHOLE).value)
     )
+
+
+def test_a_run_that_became_two_rows_weighs_what_any_other_run_weighs() -> None:
+    theta, old, reference = (
+        [[*row[:2], 0.0], *values] for row, values in ((THETA[0], THETA), (OLD[0], OLD), (OLD[0], OLD))
+    )
+    # The first run is two rows of two tokens each, the second one row of two tokens.
+    taken = scored(
+        theta=theta,
+        old=old,
+        reference=reference,
+        mask=[MASK[0], *MASK],
+        advantage=[1.5, 1.5, -0.5],
+        run_tokens=[4, 4, 2],
+    )
+    told = [
+        [by_hand(*token, advantage) for token in zip(theta[row][:2], old[row], reference[row], strict=False)]
+        for row, advantage in enumerate([1.5, 1.5, -0.5])
+    ]
+    runs = [sum(told[0] + told[1]) / 4, sum(told[2]) / 2]
+    assert float(grpo_loss(taken, OBJECTIVE, StepTotals(runs=2, tokens=6)).value) == pytest.approx(-sum(runs) / 2)

@@ -18,9 +18,8 @@ from eventlog.events import Sampling
 
 from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
-from .adapters import Adapter
-from .cells import Beginnings, Cells
-from .network import Network
+from .cells import Beginnings
+from .engine import AdapterFile, Network, RowCells
 from .sampling import draw_token, uniform
 
 if TYPE_CHECKING:
@@ -80,13 +79,13 @@ class _Row:
 class _Lane:
     """Rows of one adapter. The index of a row is also its index in the cells."""
 
+    cells: RowCells
     rows: list[_Row] = field(default_factory=list)
-    cells: Cells = field(default_factory=Cells)
 
 
 @dataclass(frozen=True, slots=True)
 class _Putting:
-    adapter: Adapter
+    adapter: AdapterFile
     future: Future[None]
 
 
@@ -117,7 +116,7 @@ class Batches:
         self._send(row)
         return row.future
 
-    def attach(self, adapter: Adapter) -> None:
+    def attach(self, adapter: AdapterFile) -> None:
         """Load an adapter onto the base, and wait until it is loaded.
 
         Raises AdapterUnfit, BaseUnfit, DrawingFailed, ModelClosed.
@@ -172,7 +171,12 @@ class Batches:
                 self._waiting.append(work)
                 is_busy = True
         for _ in range(len(self._waiting)):
-            self._begin(self._waiting.popleft())
+            row = self._waiting.popleft()
+            try:
+                self._begin(row)
+            except Exception:
+                self._waiting.append(row)  # so that it is told
+                raise
         for weights, lane in list(self._lanes.items()):
             self._step(weights, lane)
         self._remove()
@@ -183,12 +187,19 @@ class Batches:
         needed = {row.ask.weights for row in self._waiting} | {name for name, lane in self._lanes.items() if lane.rows}
         for digest in sorted(self._leaving - needed):
             self._leaving.discard(digest)
-            self._lanes.pop(digest, None)
+            self._drop_lane(digest)
+            self._kept.forget(digest)
             self._load_network().detach(digest)
+
+    def _drop_lane(self, weights: str) -> None:
+        lane = self._lanes.pop(weights, None)
+        if lane is not None:
+            lane.cells.close()
 
     def _load_network(self) -> Network:
         if self._network is None:
             self._network = self._load()
+            self._kept = Beginnings(self._network.most_kept)
         return self._network
 
     def _put(self, putting: _Putting) -> None:
@@ -204,14 +215,17 @@ class Batches:
         """Read the part of a prompt that is not cached, and sample the first token; or let it wait for room."""
         weights = row.ask.weights
         if weights not in self._lanes:
-            self._lanes = {name: lane for name, lane in self._lanes.items() if lane.rows} | {weights: _Lane()}
+            for name in [name for name, lane in self._lanes.items() if not lane.rows]:
+                self._drop_lane(name)
+            network = self._load_network()
+            self._lanes[weights] = _Lane(network.new_cells(weights, self._kept))
         lane = self._lanes[weights]
-        if len(lane.rows) >= MOST_ROWS:
+        place, first = len(lane.rows), 0
+        need = len(row.ids) + row.ask.sampling.max_tokens
+        if place >= MOST_ROWS or not lane.cells.reserve(place + 1, need):
             self._waiting.append(row)
             return
         lane.rows.append(row)
-        place, first = len(lane.rows) - 1, 0
-        lane.cells.reserve(len(lane.rows), len(row.ids) + row.ask.sampling.max_tokens)
         if (found := self._kept.longest(weights, row.ids)) is not None:
             beginning, first = found
             lane.cells.put(place, beginning, first)
@@ -238,7 +252,7 @@ class Batches:
                 if row.finish is not None:
                     row.future.set_result(row.sampled_tokens())
         except LogitsBroken as problem:
-            del self._lanes[weights]
+            self._drop_lane(weights)
             _tell(lane.rows, problem)
         else:
             self._let_go(weights, lane)
@@ -268,7 +282,8 @@ class Batches:
         """Fail all waiting and running rows, and clear the lanes."""
         rows = [*self._waiting, *(row for lane in self._lanes.values() for row in lane.rows)]
         self._waiting.clear()
-        self._lanes = {}
+        for name in list(self._lanes):
+            self._drop_lane(name)
         _tell(rows, problem)
 
 

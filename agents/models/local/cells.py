@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from .engine import KeptPrefix
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -32,13 +34,17 @@ class Beginning:
         """Size of the keys and values in bytes."""
         return sum(tensor.numel() * tensor.element_size() for pair in self.layers for tensor in pair)
 
-    def shared_length(self, ids: NDArray[np.int32]) -> int:
-        """Length of the prefix shared with `ids`."""
-        import numpy as np
+    def release(self) -> None:
+        """See KeptPrefix. Its tensors are freed with it."""
 
-        length = min(len(self.ids), len(ids))
-        differs = np.nonzero(self.ids[:length] != ids[:length])[0]
-        return int(differs[0]) if len(differs) else length
+
+def shared_length(kept: NDArray[np.int32], ids: NDArray[np.int32]) -> int:
+    """Length of the prefix that two sequences of tokens share."""
+    import numpy as np
+
+    length = min(len(kept), len(ids))
+    differs = np.nonzero(kept[:length] != ids[:length])[0]
+    return int(differs[0]) if len(differs) else length
 
 
 class Cells:
@@ -56,14 +62,15 @@ class Cells:
         self._places: Any = None
         self._upto = 0
 
-    def reserve(self, rows: int, length: int) -> None:
+    def reserve(self, rows: int, length: int) -> bool:
         """Make room for this many rows of this length. Capacity grows by doubling."""
         if rows <= self._rows and length <= self._length:
-            return
+            return True
         self._rows = self._rows if rows <= self._rows else max(rows, 2 * self._rows)
         self._length = self._length if length <= self._length else max(length, 2 * self._length, _LEAST)
         for layer, pair in self._layers.items():
             self._layers[layer] = (self._grow(pair[0]), self._grow(pair[1]))
+        return True
 
     def read(self, row: int, first: int, upto: int) -> None:
         """Select the tokens `first` to `upto` of one row for the next pass."""
@@ -114,6 +121,9 @@ class Cells:
             for cells in pair:
                 cells[to, :, :length] = cells[row, :, :length]
 
+    def close(self) -> None:
+        """See RowCells. The tensors are freed with the cells."""
+
     def _empty(self, like: Tensor) -> Tensor:
         """Zeros, because masked values are multiplied by 0 and so must be finite."""
         return like.new_zeros(self._rows, like.shape[1], self._length, like.shape[3])
@@ -128,38 +138,53 @@ class Beginnings:
     """LRU cache of the beginnings of ended rows, by weights. For one thread."""
 
     def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self._kept: OrderedDict[int, tuple[str, Beginning]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[str, KeptPrefix]] = OrderedDict()
         self._next = 0
         self._bytes = 0
         self._most = most_bytes
 
-    def keep(self, weights: str, beginning: Beginning) -> None:
+    def keep(self, weights: str, beginning: KeptPrefix) -> None:
         """Add a beginning, and drop the least recently used ones beyond the limit."""
         self._kept[self._next] = (weights, beginning)
         self._next += 1
         self._bytes += beginning.size
         while self._bytes > self._most:
-            self._drop(next(iter(self._kept)))
+            self.drop_oldest()
 
-    def longest(self, weights: str, ids: Sequence[int]) -> tuple[Beginning, int] | None:
+    def drop_oldest(self) -> bool:
+        """Drop the least recently used beginning. False if none is kept."""
+        if not self._kept:
+            return False
+        self._take(next(iter(self._kept))).release()
+        return True
+
+    def forget(self, weights: str) -> None:
+        """Drop all beginnings of these weights."""
+        for number in [number for number, (own, _) in self._kept.items() if own == weights]:
+            self._take(number).release()
+
+    def longest(self, weights: str, ids: Sequence[int]) -> tuple[KeptPrefix, int] | None:
         """The beginning that shares the longest prefix with `ids`, and the length: at most all ids but the last.
 
-        A beginning that is shared in full is removed, because the row that continues it will leave a longer one.
+        A beginning that is shared in full is handed over, because the row that continues it will leave a longer one.
         """
         import numpy as np
 
         wanted = np.array(ids[:-1], dtype=np.int32)
-        shared = {number: kept.shared_length(wanted) for number, (own, kept) in self._kept.items() if own == weights}
+        shared = {
+            number: shared_length(kept.ids, wanted) for number, (own, kept) in self._kept.items() if own == weights
+        }
         best = max(shared, key=lambda number: (shared[number], -number), default=None)
         if best is None or not shared[best]:
             return None
         found = self._kept[best][1]
         if shared[best] == len(found.ids):
-            self._drop(best)
+            self._take(best)
         else:
             self._kept.move_to_end(best)
         return found, shared[best]
 
-    def _drop(self, number: int) -> None:
+    def _take(self, number: int) -> KeptPrefix:
         _, beginning = self._kept.pop(number)
         self._bytes -= beginning.size
+        return beginning

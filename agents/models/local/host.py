@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -12,15 +13,12 @@ from eventlog.weights_folder import Base, read_base
 
 from ..errors import BaseUnfit, RequestRejected
 from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
-from .adapters import read_adapter
 from .batches import Ask, Batches, SampledTokens
 from .dialogue import Dialogue
-from .network import BASE, Device, Network, refuse_missing
+from .engine import ModelEngine
+from .network import BASE, PREFIX, TransformersEngine
 
 OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
-PREFIX: Final = "transformers:"
-"""Prefix of these models' names. In settings the folder of the base follows, in the log its digest."""
-
 MOST_ADAPTERS: Final = 8
 """Most checkpoints that stay in memory beside their base. The least recently used one leaves first."""
 
@@ -28,30 +26,30 @@ _SHOWN: Final = 12
 _TOO_LARGE: Final = 413
 
 
-def base_model_name(digest: str) -> str:
+def base_model_name(digest: str, prefix: str = PREFIX) -> str:
     """Name of an in-process base model in the log."""
-    return f"{PREFIX}{digest[:_SHOWN]}"
+    return f"{prefix}{digest[:_SHOWN]}"
 
 
 class Host:
-    """One base model in memory. Its weights are loaded at the first request; `threads` is the number of CPU threads.
+    """One base model in memory. Its weights are loaded by the engine, at the first request.
 
     At most `most_adapters` (at least 1) checkpoints stay in memory; one that has left is read again when it is asked.
     Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
-    def __init__(
-        self, folder: Path, *, device: Device = "auto", threads: int = 1, most_adapters: int = MOST_ADAPTERS
-    ) -> None:
+    def __init__(self, folder: Path, engine: ModelEngine | None = None, *, most_adapters: int = MOST_ADAPTERS) -> None:
+        self._engine = TransformersEngine() if engine is None else engine
         self.folder: Base = read_base(folder)
         if not self.folder.sees_all:  # the batches would show such layers too many tokens
             actual, expected = "it has sliding-window attention", "full attention in every layer"
             raise BaseUnfit(path=folder, actual=actual, expected=expected)
         self.served = Served(self.folder.tokenizer, self.folder.chat_template, processed=True)
-        refuse_missing(self.folder.path)
+        self._engine.refuse_missing(self.folder.path)
         self.dialogue = Dialogue(self.folder)
-        self.name = base_model_name(self.folder.digest)
-        self.batches = Batches(self.name, lambda: Network(self.folder, device, threads))
+        self.name = base_model_name(self.folder.digest, self._engine.prefix)
+        self.batches = Batches(self.name, lambda: self._engine.load(self.folder))
+        self.offers = replace(OFFERS, logprobs=self._engine.is_exact)
         self._base = LocalModel(self, BASE)
         self._most = max(1, most_adapters)
         self._adapted: dict[str, LocalModel] = {}  # in the order of their last use
@@ -90,7 +88,7 @@ class Host:
         if model.folder_of is None:
             return
         if self._adapted.pop(model.weights, None) is None:
-            self.batches.attach(read_adapter(model.folder_of(model.weights), model.weights, self.folder))
+            self.batches.attach(self._engine.read_adapter(model.folder_of(model.weights), model.weights, self.folder))
         self._adapted[model.weights] = model
         if len(self._adapted) > self._most:
             oldest = next(iter(self._adapted))
@@ -110,7 +108,7 @@ class LocalModel:
 
     def __init__(self, host: Host, weights: str, folder_of: Callable[[str], Path] | None = None) -> None:
         self.name = host.name if weights == BASE else f"{host.name}+{weights[:_SHOWN]}"
-        self.offers = OFFERS
+        self.offers = host.offers
         self.weights = weights
         self.folder_of = folder_of
         self._host = host

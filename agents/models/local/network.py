@@ -7,22 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from eventlog.weights_folder import Base, folder_digest
 
 from ..errors import AdapterUnfit, BaseUnfit, LibrariesMissing
-from .adapters import Adapter
-from .cells import Cells
+from .adapters import Adapter, read_adapter
+from .cells import KEPT_BYTES, Cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BASE: Final = "base"
+PREFIX: Final = "transformers:"
+"""Prefix of these models' names. In settings the folder of the base follows, in the log its digest."""
 Device = Literal["auto", "cpu", "cuda"]
 
 
-class Network:
+class TransformersNetwork:
     """A base model with its adapters, on the CPU in float32 or on a CUDA device in bfloat16.
 
     Raises BaseUnfit if the weights cannot be read or the folder changed since it was named, LibrariesMissing.
@@ -50,6 +54,11 @@ class Network:
         self._model: Any = model.to(self._device).eval()
         self._peft: Any = None
         self._worn = BASE
+        self.most_kept = KEPT_BYTES
+
+    def new_cells(self, _weights: str, _kept: object) -> Cells:
+        """See Network."""
+        return Cells()
 
     def attach(self, adapter: Adapter) -> None:
         """Load an adapter onto the base, without activating it. Raises AdapterUnfit."""
@@ -150,6 +159,28 @@ class Network:
                 actual=f"{name} is {theirs.get(name, 'missing')}",
                 expected=ours.get(name, "no such tensor"),
             )
+
+
+@dataclass(frozen=True, slots=True)
+class TransformersEngine:
+    """Base models in torch, on the CPU in float32 or on a CUDA device in bfloat16. See ModelEngine."""
+
+    device: Device = "auto"
+    threads: int = 1
+    is_exact: bool = True
+    prefix: str = PREFIX
+
+    def refuse_missing(self, what: object) -> None:
+        """See ModelEngine."""
+        refuse_missing(what)
+
+    def load(self, base: Base) -> TransformersNetwork:
+        """See ModelEngine."""
+        return TransformersNetwork(base, self.device, self.threads)
+
+    def read_adapter(self, path: Path, digest: str, base: Base) -> Adapter:
+        """See ModelEngine."""
+        return read_adapter(path, digest, base)
 
 
 def refuse_missing(what: object) -> None:

@@ -1,0 +1,1 @@
+"""Base models and checkpoints in llama.cpp, in this process."""

@@ -1,0 +1,162 @@
+"""Checkpoints on a vLLM server: each becomes an adapter there at its first use, under the name of its digest.
+
+vLLM has to run with `--enable-lora`, `VLLM_ALLOW_RUNTIME_LORA_UPDATING=True`, and `--logprobs-mode processed_logprobs`
+where logprobs are trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from threading import Condition
+from typing import Final
+
+from eventlog.weights_folder import read_checkpoint
+
+from ..errors import AdapterUnfit, ModelUnknown, RequestRejected
+from ..local.network import BASE
+from ..model import Completion, CompletionRequest, Offers
+from ..openai import OpenAI, OpenAISettings
+from ..wire import Endpoint, Patience
+from .errors import AdaptersFixed
+
+MOST_ADAPTERS: Final = 8
+"""Most checkpoints that stay loaded on a server. The least recently used idle one leaves first."""
+_SHOWN: Final = 12
+_LOADED: Final = "already"
+
+
+@dataclass(frozen=True, slots=True)
+class VllmAdapters:
+    """Where a server finds checkpoints, and how many it may hold.
+
+    `folder_of` returns the folder of a checkpoint here, `place_of` the same folder as the server sees it. `base` is the
+    digest of the base that the server serves.
+    """
+
+    base: str
+    folder_of: Callable[[str], Path]
+    place_of: Callable[[Path], PurePosixPath] = PurePosixPath
+    most: int = MOST_ADAPTERS
+
+
+class VllmServer:
+    """One vLLM server. `model_of` gives the model of some weights. Thread-safe. Raises BadEndpoint."""
+
+    def __init__(self, settings: OpenAISettings, adapters: VllmAdapters, patience: Patience | None = None) -> None:
+        self._settings, self._adapters = settings, adapters
+        self._patience = patience
+        self._endpoint = Endpoint(
+            settings.base_url,
+            settings.api_key,
+            secret_header="Authorization",  # noqa: S106 (the name of a header)
+            secret_prefix="Bearer ",  # noqa: S106
+            headers=settings.extra_headers,
+            patience=patience,
+        )
+        self._models: dict[str, VllmModel] = {}
+        self._loaded: dict[str, int] = {}  # requests under way, in the order of last use
+        self._turn = Condition()
+
+    def model_of(self, weights: str) -> VllmModel:
+        """The model of these weights: `base`, or the digest of a checkpoint, which is loaded now.
+
+        Raises AdapterUnfit, CheckpointMissing, CheckpointAltered, AdaptersFixed, ModelFailure.
+        """
+        with self._turn:
+            model = self._models.get(weights)
+            if model is None:
+                name = self._settings.model if weights == BASE else _served_name(self._settings.model, weights)
+                named = self._settings.model_copy(update={"model": name})
+                model = self._models[weights] = VllmModel(self, weights, OpenAI(named, self._patience))
+        with self.hold(weights):
+            return model
+
+    @contextmanager
+    def hold(self, weights: str) -> Iterator[None]:
+        """Have some weights loaded until the block ends. Raises as `model_of`."""
+        if weights == BASE:
+            yield
+            return
+        with self._turn:
+            while weights not in self._loaded:  # another thread may load them while this one waits
+                if self._has_room():
+                    self._load(weights)
+            self._loaded[weights] = self._loaded.pop(weights, 0) + 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._loaded[weights] -= 1
+                self._turn.notify_all()
+
+    def _has_room(self) -> bool:
+        """True if another adapter may be loaded. Otherwise the oldest idle one is unloaded, or one is waited for."""
+        if len(self._loaded) < max(1, self._adapters.most):
+            return True
+        idle = next((name for name, requests in self._loaded.items() if not requests), None)
+        if idle is None:
+            self._turn.wait()
+        else:
+            del self._loaded[idle]
+            self._endpoint.tell("unload_lora_adapter", {"lora_name": self._name(idle)})
+        return False
+
+    def _load(self, weights: str) -> None:
+        """Check a checkpoint's digest and base, and have the server load it."""
+        folder = read_checkpoint(self._adapters.folder_of(weights), weights)
+        folder.check()
+        if folder.base != self._adapters.base:
+            actual, expected = f"it was trained on the base {folder.base}", f"one trained on {self._adapters.base}"
+            raise AdapterUnfit(path=folder.path, actual=actual, expected=expected)
+        body = {"lora_name": self._name(weights), "lora_path": str(self._adapters.place_of(folder.path))}
+        try:
+            self._endpoint.tell("load_lora_adapter", body)
+        except ModelUnknown as problem:
+            raise AdaptersFixed(url=self._endpoint.url, said=problem.facts["said"]) from problem
+        except RequestRejected as problem:
+            if _LOADED not in str(problem.facts["said"]):  # another process loaded it, under the same digest
+                raise
+        self._loaded[weights] = 0
+
+    def _name(self, weights: str) -> str:
+        return _served_name(self._settings.model, weights)
+
+    def close(self) -> None:
+        """Close all connections. What the server has loaded stays."""
+        for model in self._models.values():
+            model.close()
+        self._endpoint.close()
+
+
+class VllmModel:
+    """A Model: a base or a checkpoint on a vLLM server."""
+
+    def __init__(self, server: VllmServer, weights: str, model: OpenAI) -> None:
+        self.weights = weights
+        self._server, self._model = server, model
+
+    @property
+    def name(self) -> str:
+        """See Model."""
+        return self._model.name
+
+    @property
+    def offers(self) -> Offers:
+        """See Model."""
+        return self._model.offers
+
+    def complete(self, request: CompletionRequest) -> Completion:
+        """See Model.complete. Weights that left the server are loaded again. Raises as `VllmServer.model_of`."""
+        with self._server.hold(self.weights):
+            return self._model.complete(request)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._model.close()
+
+
+def _served_name(base: str, weights: str) -> str:
+    return f"{base}+{weights[:_SHOWN]}"

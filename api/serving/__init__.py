@@ -1,0 +1,1 @@
+"""Serving: weights in the form that model servers load."""
