@@ -126,7 +126,7 @@ def _ask(request: Request, house: House, refused: str | None) -> Response:
     secret = secrets.token_urlsafe(32)
     status = 200 if refused is None else 401
     is_new = not has_any(access_views(house))
-    answer = render_page(request, "sign_in.html", status=status, visitor=secret, refused=refused, is_new=is_new)
+    answer = render_page(request, "sign_in.html", http_status=status, visitor=secret, refused=refused, is_new=is_new)
     _set_cookie(request, answer, VISITOR, secret, LIFETIME_S)
     return answer
 

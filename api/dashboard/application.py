@@ -81,4 +81,4 @@ def _install_errors(pages: FastAPI) -> None:
 def _failure(request: Request, status: int, message: str, **values: Any) -> Response:
     """An error as a page, or as a line where htmx asked for a part of one."""
     template = "parts/failure.html" if "HX-Request" in request.headers else "failure.html"
-    return render_page(request, template, status=status, message=message, code=status, **values)
+    return render_page(request, template, http_status=status, message=message, code=status, **values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -64,7 +64,7 @@ def difference_part(request: Request, house: HouseOf, earlier: Place = 0, later:
     return render_page(request, "parts/difference.html", difference=_difference(house, first, last))
 
 
-def _state_at(house: House, place: int) -> dict[str, object]:
+def _state_at(house: House, place: int) -> dict[str, Any]:
     """What a page says of the state as of a position."""
     views = house.views(Position(place))
     at = time_of(house.store, views.upto) if place else None

@@ -59,7 +59,7 @@ def _environment() -> Environment:
     return found
 
 
-def render_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+def render_page(request: Request, template: str, *, http_status: int = 200, **values: Any) -> HTMLResponse:
     """A page. `area` among the values says which part of the navigation it belongs to."""
     as_of = request.query_params.get("as_of")
     known = {
@@ -73,7 +73,7 @@ def render_page(request: Request, template: str, *, status: int = 200, **values:
         "here": request.url.path,
     }
     text = _environment().get_template(template).render({**known, **values})
-    return HTMLResponse(text, status_code=status, headers=HEADERS)
+    return HTMLResponse(text, status_code=http_status, headers=HEADERS)
 
 
 def address_of(request: Request, path: str, **query: Any) -> str:

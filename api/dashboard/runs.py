@@ -14,7 +14,7 @@ from projections.datasets.plan_rows import ConversationMessage
 from ..errors import Unknown
 from ..house import House
 from ..queries.runs import RunFilter, find_runs, pick_runs, unknown_run
-from ..queries.timelines import align_turns, read_timeline, recent_runs
+from ..queries.timelines import TurnPair, align_turns, read_timeline, recent_runs
 from ..routes.reading import HouseOf, Id, Reading
 from .pages import HEADERS, render_page
 
@@ -101,7 +101,7 @@ def compare(request: Request, house: HouseOf, views: Reading, left: Name = "", r
     unknown = [name for name in (left, right) if name and name not in found]
     if unknown:
         raise unknown_run(unknown[0])
-    pairs = ()
+    pairs: tuple[TurnPair, ...] = ()
     if left and right:
         pairs = align_turns(read_timeline(house.store, views, left), read_timeline(house.store, views, right))
     first = next((place for place, pair in enumerate(pairs) if pair.differs), None)

@@ -15,7 +15,7 @@ from api.app import create_app
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import put_messages
-from eventlog.events import Event, PairedRule
+from eventlog.events import AnyEvent, PairedRule
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 
@@ -30,8 +30,8 @@ _HINT = (
 )
 
 
-def _append(house: House, stream: str, *events: Event, actor: str = "controller") -> None:
-    house.store.append([Append(stream, tuple(events), actor)])
+def _append(house: House, stream: str, *events: AnyEvent, actor: str = "controller") -> None:
+    house.store.append([Append(stream, events, actor)])
 
 
 def plant(house: House) -> None:

@@ -64,7 +64,7 @@ class Shown:
 
     def __init__(self, house: House, address: str) -> None:
         self.house, self.address = house, address
-        self.tokens = {role: issue(house.store, role, "test", role) for role in ("read", "operate")}  # type: ignore[arg-type]
+        self.tokens = {role: issue(house.store, role, "test", role) for role in ("read", "operate")}
 
 
 @contextmanager
