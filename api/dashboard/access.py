@@ -70,7 +70,7 @@ def check_origin(request: Request) -> None:
         raise ForgedForm(actual=f"the browser calls it {site}")
 
 
-def operating(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState:
+def current_operator(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState:
     """The operator who sends a form of this session. Raises ForgedForm, RoleTooLow, and as `signed_in`."""
     check_origin(request)
     session: Session = request.state.session
@@ -80,7 +80,7 @@ def operating(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState
     return visitor
 
 
-Operator = Annotated[TokenState, Depends(operating)]
+Operator = Annotated[TokenState, Depends(current_operator)]
 
 
 @router.get("/sign-in")

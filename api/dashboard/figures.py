@@ -24,7 +24,7 @@ def number(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}".replace(",", "\u202f")
 
 
-def micro(value: int | None) -> str:
+def decimal_of(value: int | None) -> str:
     """Millionths as a decimal with at most three places."""
     return UNKNOWN if value is None else f"{value / _MICRO:.3f}".rstrip("0").rstrip(".")
 
@@ -79,7 +79,7 @@ def count_of(values: Sized, noun: str) -> str:
 
 FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "number": number,
-    "micro": micro,
+    "micro": decimal_of,
     "percent": percent,
     "money": money,
     "shorten": shorten,

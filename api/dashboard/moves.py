@@ -30,13 +30,13 @@ Seen = Annotated[int, Form(ge=0, le=EXACT)]
 Checked = Annotated[Literal["", "true"], Form()]
 
 
-def previewing(visitor: Visitor) -> TokenState:
+def check_operator(visitor: Visitor) -> TokenState:
     """An operator who looks at what a move would change. Raises RoleTooLow."""
     check_role(visitor, OPERATOR, "move anything from the dashboard")
     return visitor
 
 
-_PREVIEWS = [Depends(previewing)]
+_PREVIEWS = [Depends(check_operator)]
 
 
 @router.get("/point", dependencies=_PREVIEWS)

@@ -19,7 +19,7 @@ Name = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/training")
-def training(request: Request, views: Reading, after: Name = "", after_checkpoint: Name = "") -> Response:
+def trainings(request: Request, views: Reading, after: Name = "", after_checkpoint: Name = "") -> Response:
     """Stages in order of name, and checkpoints in order of digest."""
     return render_page(
         request,
