@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -27,7 +28,7 @@ FIRST, SECOND = (f"marketplace-1__marketplace.phone_reveal__seed0__s{index}" for
 @cache
 def golden() -> tuple[MemoryStore, ReplayedViews]:
     """The golden log in memory, and views at its head."""
-    store = MemoryStore()
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
     for row in golden_log():
         store.append([Append(row.stream, (row.event,), row.actor)])
     return store, ReplayedViews(store, store.head())
@@ -42,7 +43,7 @@ def test_the_timeline_of_a_run_holds_its_steps_its_end_and_its_grade() -> None:
 
 
 def test_calls_and_checks_stand_beside_their_step() -> None:
-    store = MemoryStore()
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
     run = "ext-r"
     events = [
         sample("ModelCalled", run=run, step=None),
