@@ -79,7 +79,7 @@ def _plant_runs(house: House) -> None:
             sample("RunFinished", run=run, end_state=state),
             sample("RewardGraded", run=run, group=GROUP, passed=passed, score=1_000_000 if passed else 0,
                    value=999_000 if passed else -1_000, reasons=[] if passed else ["the order is missing"]),
-            actor="api:shop",
+            actor="shop",
         )  # fmt: skip
 
 
