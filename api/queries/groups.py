@@ -10,8 +10,8 @@ from projections.groups import GROUPS, GroupState, Sibling, assemble_groups, fin
 
 from ..errors import Unknown
 
-MOST_SIBLINGS = 1_000
-"""Siblings that are read for one page."""
+MOST_SIBLINGS = 300
+"""Siblings that are read for one page; a larger group is shown in part."""
 
 _EPS = "0.0001"
 

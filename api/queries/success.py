@@ -11,7 +11,7 @@ from eventlog.store import EventStore, Position
 from projections.engine.views import Views
 from projections.runs import RUNS
 
-WINDOW = 10_000
+WINDOW = 4_000
 """Positions that are looked back over, so that the curve costs the same in any log."""
 
 LEAST, PARTS = 8, 24
