@@ -21,6 +21,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
 from projections.engine.views import ReplayedViews
 from tests.golden.test_golden_samples import golden_log, sample
+from tests.unit.test_folds_samples import graded, started
 
 FIRST, SECOND = (f"marketplace-1__marketplace.phone_reveal__seed0__s{index}" for index in (0, 1))
 
@@ -96,11 +97,23 @@ def test_groups_come_in_pages_with_their_spread_and_advantages() -> None:
     assert first.next == first.groups[-1].group.group == whole[4].group.group
     assert list_groups(views, after=first.next, limit=5).groups == whole[5:10]
     assert list_groups(views, prefix="marketplace-2", limit=1).groups[0].group.sweep == "marketplace-2"
-    apart = next(row for row in whole if row.spread and all(each.sibling.is_plain for each in row.siblings))
-    assert sum(each.advantage or 0 for each in apart.siblings) == pytest.approx(0, abs=5)
-    assert show_group(views, apart.group.group) == apart
     with pytest.raises(Unknown):
         show_group(views, "nowhere")
+
+
+def test_siblings_have_advantages_over_those_that_played_the_artifact_as_it_is() -> None:
+    store = MemoryStore(lambda: datetime(2026, 11, 20, tzinfo=UTC))
+    for index, passed in enumerate((True, False, False, True)):
+        candidate = {"spec__candidate": "rw-1"} if index == 3 else {}
+        events = started(f"r{index}", "g", index, **candidate), graded(f"r{index}", "g", passed=passed)
+        store.append([Append(f"run/r{index}", events, "test")])
+    row = show_group(ReplayedViews(store, store.head()), "g")
+    assert (row.graded, row.mean, row.spread) == (4, 500_000, 1_000_000)
+    first, second, third, treated = [each.advantage for each in row.siblings]
+    assert treated is None
+    assert first is not None
+    assert second == third
+    assert first > 0 > (second or 0)
 
 
 def test_the_state_of_the_loop_is_told_as_of_a_position() -> None:
