@@ -71,8 +71,8 @@ def test_two_runs_are_paired_step_by_step() -> None:
 def test_the_newest_runs_come_first() -> None:
     store, views = golden()
     found = [each.run.run for each in recent_runs(store, views, 5)]
-    started = [row.event.run for row in golden_log() if row.event.type == "RunStarted"]
-    assert found == started[:-6:-1]
+    names = [row.event.run for row in golden_log() if row.event.type == "RunStarted"]
+    assert found == names[:-6:-1]
 
 
 @pytest.mark.parametrize(("wanted", "passed"), [(RunFilter(is_passed=True), True), (RunFilter(is_failed=True), False)])
