@@ -16,6 +16,7 @@ from ..queries.encoding import encode_value
 
 _MICRO, _PERCENT = 1_000_000, 10_000
 _SHORT = 12
+_SCORES = frozenset({"min_score", "margin", "least"})
 UNKNOWN: Final = "unknown"
 
 
@@ -61,6 +62,13 @@ def plain_words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def describe_value(value: object, name: str = "") -> str:
+    """A part of a query: yes or no, scores as decimals, anything else as text."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return decimal_of(value) if isinstance(value, int) and name in _SCORES else str(value)
+
+
 def as_json(value: object) -> str:
     """Any value as JSON on several lines."""
     text = msgspec.json.encode(value, enc_hook=encode_value).decode()
@@ -87,6 +95,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "seconds": seconds,
     "plain": plain_words,
     "as_json": as_json,
+    "value": describe_value,
     "plot_data": plot_data,
     "count": count_noun,
     "count_of": count_of,
