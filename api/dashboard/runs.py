@@ -55,6 +55,8 @@ def runs(
         found = recent_runs(house.store, views, PAGE)
     else:
         found, following = find_runs(views, wanted, after=after or None, limit=PAGE, most_read=MOST_READ)
+    if result:  # a filter by results must not tell those of sealed runs
+        found = tuple(each for each in found if not each.run.is_sealed)
     return render_page(
         request,
         "runs.html",

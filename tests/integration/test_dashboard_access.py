@@ -145,6 +145,16 @@ def test_what_is_not_there_is_a_page_that_says_so(visit: TestClient, house: Hous
     assert visit.get("/v1/nowhere").headers["content-type"] == "application/json"
 
 
+def test_no_filter_tells_what_sealed_runs_earned(visit: TestClient, house: House) -> None:
+    sign_in(visit, issue(house.store, "looker", "test", "read"))
+    assert "eval-1__" in visit.get("/ui/runs?evaluation=eval-1").text
+    for result in ("passed", "failed"):
+        assert "seed10000" not in visit.get(f"/ui/runs?evaluation=eval-1&result={result}").text
+    page = visit.get("/ui/runs/eval-1__challenger__marketplace.phone_reveal__seed10000__r0").text
+    assert "The gate alone tells" in page
+    assert not re.search(r"score \d|Passed by|Failed by", page)
+
+
 def test_pages_look_at_no_more_rows_in_a_log_ten_times_longer(
     application: FastAPI, empty_house: House, empty_database: Database
 ) -> None:
