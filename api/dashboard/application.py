@@ -31,10 +31,11 @@ def mount_dashboard(app: FastAPI) -> None:
     pages = _create_pages()
     pages.state = app.state  # pages read the house that the application was created with
     app.mount(PREFIX, pages)
+    app.add_route("/", _lead_home, include_in_schema=False)
 
-    @app.get("/", include_in_schema=False)
-    def home(request: Request) -> Response:
-        return RedirectResponse(str(request.scope.get("root_path", "")) + f"{PREFIX}/")
+
+async def _lead_home(request: Request) -> Response:
+    return RedirectResponse(str(request.scope.get("root_path", "")) + f"{PREFIX}/")
 
 
 def _create_pages() -> FastAPI:
