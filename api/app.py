@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, FastAPI
 
 from projections.memories import LOOSE
 
+from .dashboard.application import mount_dashboard
 from .house import House
 from .routes import (
     benchmarks,
@@ -131,6 +132,7 @@ def create_app(house: House) -> FastAPI:
     def openapi() -> dict[str, Any]:
         return app.openapi()
 
+    mount_dashboard(app)
     return app
 
 

@@ -17,6 +17,10 @@ class NoChampion(Unknown):
     """There is no champion yet at position {upto}. `flywheel run` points the first one, `flywheel champion point` any."""
 
 
+class NothingServed(FlywheelError):
+    """Nothing answers at {expected} ({actual}): start the server with `flywheel serve`, or name another address with --url."""
+
+
 class NothingToSign(FlywheelError):
     """The log is empty: expected at least one event to sign; append something first."""
 

@@ -57,6 +57,12 @@ def holder(views: Views, presented: str) -> TokenState | None:
     return found
 
 
+def find_token(views: Views, name: str) -> TokenState | None:
+    """A token by its name; None if there is none or it was revoked."""
+    state = views.get(ACCESS, name)
+    return None if state is None or state.is_revoked else state
+
+
 def is_accepted(views: Views, presented: str) -> bool:
     """True if a presented token is known and not revoked."""
     return holder(views, presented) is not None

@@ -114,6 +114,15 @@ class ReasonMissing(FlywheelError):
     """No reason was given: expected a short reason why the champion is changed by hand."""
 
 
+class PieceUnknown(FlywheelError):
+    """No piece of memory is called {actual!r}. List them with `flywheel rewrites list` and its neighbours `hints`, `exemplars`,
+    `curriculum` and `recipes`."""
+
+
+class PieceQuarantined(FlywheelError):
+    """The piece {actual!r} is quarantined already: expected one that is not."""
+
+
 class NothingBefore(FlywheelError):
     """There is no earlier champion to restore: the champion was set {actual} times, expected at least {expected}."""
 

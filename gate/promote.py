@@ -13,7 +13,6 @@ from eventlog.events import (
     ChampionPointed,
     Decision,
     EvaluationOpened,
-    Memory,
     MemoryQuarantined,
     Rules,
     RunsWithdrawn,
@@ -23,11 +22,10 @@ from eventlog.events import (
 )
 from eventlog.store import Append, Committed, Conflict, EventStore, KeyReused, Position, Recorded, Rejected, Repeated
 from projections.alpha import ALPHA, AlphaState
-from projections.candidacy import Candidacy
 from projections.champions import CHAMPION, CHAMPIONS
-from projections.engine.projection import AnyFold, replay
+from projections.engine.projection import replay
 from projections.engine.views import Views
-from projections.memories import FOLDS, candidacies, piece_kind
+from projections.memories import candidacies, piece_kind
 from projections.taint import WITHDRAWALS
 
 from .alpha import next_alpha
@@ -37,14 +35,15 @@ from .errors import (
     BenchmarkExists,
     ChampionMoved,
     NotFrozen,
-    NothingBefore,
     NotOpened,
     OtherChampion,
     OtherEvaluation,
+    PieceQuarantined,
+    PieceUnknown,
     ReasonMissing,
 )
 from .figures import count_noun, decimal
-from .jurisdiction import entered_since
+from .return_plan import plan_return
 
 STREAM = CHAMPION
 """Stream of the events that decide who is champion; its key in the fold has the same name."""
@@ -196,40 +195,31 @@ def back(
     NothingBefore, ChampionMoved.
     """
     _refuse_empty(reason)
-    state = views.get(CHAMPIONS, CHAMPION)
-    if state is None or len(state.stack) < 2:  # noqa: PLR2004 - the current champion and the previous one
-        raise NothingBefore(actual=0 if state is None else len(state.stack), expected=2)
-    history = views.history(CHAMPIONS, CHAMPION)
-    restored = next(c.state.pointed_artifact() for c in history if c.state is not None and c.since == state.stack[-2])
-    present = state.pointed_artifact().memory
-    entered = entered_since(present, restored.memory)
-    pieces = tuple(
-        key
-        for key, piece in candidacies(views).items()
-        if (_is_left_behind(views, key, piece, present, restored.memory) if entered is None else key in entered)
-    )
-    event = ChampionPointed(artifact=restored, by="rollback", reason=reason, evaluation=None)
-    return _move(store, views, event, pieces, actor, withdraw)
+    plan = plan_return(views)
+    event = ChampionPointed(artifact=plan.restored, by="rollback", reason=reason, evaluation=None)
+    return _move(store, views, event, plan.quarantined, actor, withdraw)
 
 
-def _is_left_behind(views: Views, name: str, piece: Candidacy, present: Memory, restored: Memory) -> bool:
-    """True if the present memory has a piece that was accepted after the restored memory, or that it excludes.
+def quarantine_piece(store: EventStore, views: Views, piece: str, reason: str, actor: str) -> Position:
+    """Quarantine one piece of memory by hand, at the position of `views`: no later artifact has it until it is cleared.
 
-    A piece that is promoted now has been so without interruption since `promoted_since`. A piece that was promoted
-    before and is demoted or on trial now counts if the present memory still contains it.
+    The champion does not move. Raises ReasonMissing, PieceUnknown, PieceQuarantined, ChampionMoved.
     """
-    if piece.status == "promoted":
-        return (piece.promoted_since or 0) > restored.upto or name in restored.without
-    if piece.status in {"demoted", "candidate", "retired"}:
-        fold = FOLDS[piece_kind(piece)]
-        return _holds(views, fold, present, name) and not _holds(views, fold, restored, name)
-    return False
-
-
-def _holds(views: Views, fold: AnyFold, memory: Memory, piece: str) -> bool:
-    changes = [change.state for change in views.history(fold, piece) if change.since <= memory.upto]
-    statuses = ["withdrawn" if state is None else state.status for state in changes]
-    return piece not in memory.without and statuses[-1:] == ["promoted"]
+    _refuse_empty(reason)
+    state = candidacies(views).get(piece)
+    if state is None:
+        raise PieceUnknown(actual=piece)
+    if state.status == "quarantined":
+        raise PieceQuarantined(actual=piece)
+    champion = views.get(CHAMPIONS, CHAMPION)
+    upto = 0 if champion is None else champion.pointed_artifact().memory.upto
+    event = MemoryQuarantined(piece=piece, kind=piece_kind(state), restored=upto, reason=reason)
+    (outcome,) = store.append([Append(STREAM, (event,), actor, expect=_seen_version(store, views))])
+    if isinstance(outcome, Conflict):
+        raise _moved(outcome)
+    if isinstance(outcome, KeyReused):
+        raise TypeError(f"a fresh key was used before: {outcome!r}; expected none")
+    return outcome.first
 
 
 def _move(
@@ -246,13 +236,17 @@ def _move(
         MemoryQuarantined(piece=piece, kind=piece_kind(known[piece]), restored=restored, reason=event.reason)
         for piece in pieces
     )
-    seen = [recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)]
-    request = Append(STREAM, (event, *quarantines), actor, expect=seen[-1] if seen else 0)
+    request = Append(STREAM, (event, *quarantines), actor, expect=_seen_version(store, views))
     further = [Append(WITHDRAWALS, tuple(withdraw), actor)] if withdraw else []
     result = store.append_together([request, *further])
     if isinstance(result, Rejected):
         raise _moved(next(each for each in result.refusals if isinstance(each, Conflict)))
     return Pointed(event.artifact, result[0].first, pieces)
+
+
+def _seen_version(store: EventStore, views: Views) -> int:
+    """The version of the champion's stream at the position of the views; 0 if nothing was in it."""
+    return max((recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)), default=0)
 
 
 def _moved(conflict: Conflict) -> ChampionMoved:

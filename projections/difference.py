@@ -43,8 +43,11 @@ from .verdicts import VERDICTS
 MICRO = 1_000_000
 
 
-def difference(before: Views, after: Views) -> Difference:
-    """Changes between the positions of two views of one log. Raises BackwardDifference."""
+def difference(before: Views, after: Views, *, counts_runs: bool = True) -> Difference:
+    """Changes between the positions of two views of one log. Raises BackwardDifference.
+
+    Runs and failures are counted by reading every run; without `counts_runs` these two sections stay empty.
+    """
     if before.upto > after.upto:
         raise BackwardDifference(actual=before.upto, expected=after.upto)
     return Difference(
@@ -52,8 +55,8 @@ def difference(before: Views, after: Views) -> Difference:
         after=int(after.upto),
         champion=_champion(before, after),
         rewrites=tuple(_rewrites(before, after)),
-        runs=_runs(before, after),
-        failures=_failures(before, after),
+        runs=_runs(before, after) if counts_runs else (),
+        failures=_failures(before, after) if counts_runs else (),
         benchmarks=tuple(sorted(after.find(BENCHMARKS).keys() - before.find(BENCHMARKS).keys(), key=str.encode)),
         datasets=_datasets(before, after),
         verdicts=tuple(_verdicts(before, after)),

@@ -125,6 +125,11 @@ def find_group(views: Views, group: str) -> GroupState | None:
     return pick_groups(views, (group,)).get(group)
 
 
+def key_after_group(group: str) -> str:
+    """A key that comes after those of a group's siblings and before those of the next group."""
+    return f"{_prefix_of(group)}\x7f"
+
+
 def assemble_groups(siblings: Iterable[SiblingState]) -> dict[str, GroupState]:
     """The groups of these siblings, in order of appearance. What their starts say differently, the latest decides."""
     found: dict[str, list[SiblingState]] = {}

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from eventlog.store import Position
 from gate.figures import count_noun
 from projections.champions import ChampionState
 
 from ..queries.champion import champion_history, show_champion
-from .output import AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say
+from .output import ERR, AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say
 
 if TYPE_CHECKING:
     from gate.promote import Pointed
 
+    from ..history.champion_moves import PointPreview
     from ..house import House
 
 app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
@@ -61,15 +63,14 @@ def point(
     as_json: AsJson = False,
 ) -> None:
     """Make an artifact champion without the gate; the reason and who did it are recorded."""
-    from gate.promote import point as point_champion
-
-    from ..evaluations.artifacts import resolve_artifact
+    from ..history.champion_moves import point_at, preview_point
 
     with open_project() as house:
-        chosen, memory = resolve_artifact(house, artifact)
-        confirm(f"Make {chosen} champion without a verdict?", yes=yes)
-        house.blobs.put([memory])
-        pointed = point_champion(house.store, house.views(), chosen, reason, ACTOR)
+        preview = preview_point(house, artifact)
+        if not as_json:
+            _preview(preview)
+        confirm(f"Make {preview.after} champion without a verdict?", yes=yes)
+        pointed = point_at(house, artifact, reason, ACTOR, Position(preview.position))
     _say_moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
 
 
@@ -121,6 +122,17 @@ def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -
     _say_moved(pointed, words, as_json=False)
     if runs:
         say(f"withdrawn: {count_noun(len(runs), 'run')}")
+
+
+def _preview(preview: PointPreview) -> None:
+    """Print what pointing would change, apart from the output."""
+    weights = "other weights" if preview.weights else "the same weights"
+    ERR.print(
+        f"{preview.before or 'no champion'} -> {preview.after}: {weights}, {preview.kept} pieces kept", markup=False
+    )
+    for sign, pieces in (("+", preview.added), ("-", preview.removed)):
+        for each in pieces:
+            ERR.print(f"{sign} {each.kind} {each.piece} {each.step}", markup=False)
 
 
 def _say_moved(pointed: Pointed, words: str, *, as_json: bool) -> None:

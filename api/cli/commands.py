@@ -11,7 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Learn from runs, in rounds, until the budget is spent."),
-    "serve": ("serve:serve", "Serve the REST API until interrupted."),
+    "serve": ("serve:serve", "Serve the dashboard and the REST API until interrupted."),
+    "ui": ("ui:ui", "Open the dashboard in a browser."),
     "worker": ("worker:worker", "Play queued rollouts, alone or with other workers."),
     "replay": (
         "replay:replay",

@@ -1,4 +1,4 @@
-"""`flywheel serve`: the REST API."""
+"""`flywheel serve`: the dashboard and the REST API."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: FLYWHEEL_HOST.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: FLYWHEEL_PORT.")] = None,
 ) -> None:
-    """Serve the REST API until interrupted. Prints an admin token if there is none yet."""
+    """Serve the dashboard and the REST API until interrupted. Prints an admin token if there is none yet."""
     settings = read_settings()
     with open_project() as house:
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
-        say(f"Serving on http://{address}:{taken}. Endpoints: docs/rest.md, and /openapi.json with a token")
+        say(f"Serving on http://{address}:{taken}. The dashboard is at /; endpoints: docs/rest.md")
         config = uvicorn.Config(create_app(house), log_level="warning", access_log=False)
         server = uvicorn.Server(config)
         with leave_to_server():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec.structs import asdict
 
@@ -39,6 +41,11 @@ class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
 def list_benchmarks(views: Views) -> BenchmarkList:
     """Every benchmark."""
     return BenchmarkList(benchmarks=tuple(views.find(BENCHMARKS).values()))
+
+
+def pick_benchmarks(views: Views, names: Collection[str]) -> dict[str, BenchmarkState]:
+    """Those of these benchmarks that were frozen, by name."""
+    return views.pick(BENCHMARKS, names)
 
 
 def find_benchmark(views: Views, name: str) -> BenchmarkState:

@@ -13,15 +13,27 @@ from projections.frozen_datasets import DatasetState
 from projections.trainings import TRAININGS, TrainingState
 
 from ..errors import NotAnAdapter, Unknown
+from .paging import page_after
 
 DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 """A checkpoint's digest, or at least the first eight characters of it."""
+
+
+MOST_LOOKED_AT: Final = 500
+"""Checkpoints that are looked at to find those of one dataset."""
 
 
 class CheckpointList(msgspec.Struct, frozen=True):
     """Every checkpoint, in the order in which they were saved."""
 
     checkpoints: tuple[WeightsState, ...]
+
+
+class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Checkpoints in order of digest; `next` is the digest to continue after, null where no more follow."""
+
+    checkpoints: tuple[WeightsState, ...]
+    next: str | None
 
 
 class CheckpointAnswer(msgspec.Struct, frozen=True):
@@ -67,6 +79,17 @@ def list_checkpoints(views: Views) -> CheckpointList:
     """Every checkpoint."""
     found = sorted(views.find(WEIGHTS).values(), key=lambda state: state.since)
     return CheckpointList(checkpoints=tuple(found))
+
+
+def page_checkpoints(views: Views, *, after: str | None = None, limit: int | None = None) -> CheckpointPage:
+    """A page of the checkpoints, in order of digest."""
+    page, following = page_after(views, WEIGHTS, after, limit)
+    return CheckpointPage(checkpoints=tuple(page.values()), next=following)
+
+
+def checkpoints_of_dataset(views: Views, dataset: str) -> tuple[WeightsState, ...]:
+    """The checkpoints that were trained on a dataset, among the first MOST_LOOKED_AT in order of digest."""
+    return tuple(state for state in views.page(WEIGHTS, limit=MOST_LOOKED_AT).values() if state.dataset == dataset)
 
 
 def show_checkpoint(views: Views, name: str) -> CheckpointAnswer:

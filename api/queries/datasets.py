@@ -13,6 +13,7 @@ from projections.slices import SLICES, SliceState
 
 from ..errors import Unknown
 from .facts import find_state
+from .paging import page_after
 
 Frozen = DatasetState | SliceState
 """What can be made again: a frozen dataset or a registered slice."""
@@ -22,9 +23,10 @@ _EVERY: Final = "dataset/"
 
 
 class DatasetList(msgspec.Struct, frozen=True):
-    """Every dataset as it was frozen, in order of digest."""
+    """Datasets as they were frozen, in order of digest; `next` is the digest to continue after, or null."""
 
     datasets: tuple[DatasetState, ...]
+    next: str | None = None
 
 
 class DatasetAnswer(msgspec.Struct, frozen=True):
@@ -34,9 +36,10 @@ class DatasetAnswer(msgspec.Struct, frozen=True):
 
 
 class SliceList(msgspec.Struct, frozen=True):
-    """Every slice as it was registered last, in order of group."""
+    """Slices as they were registered last, in order of group; `next` is the group to continue after, or null."""
 
     slices: tuple[SliceState, ...]
+    next: str | None = None
 
 
 class SliceAnswer(msgspec.Struct, frozen=True):
@@ -57,6 +60,19 @@ class SliceRow(SliceState, frozen=True, kw_only=True):
 
     kind: str | None
     groups: int = 1
+
+
+def page_datasets(views: Views, *, after: str | None = None, limit: int | None = None) -> DatasetList:
+    """A page of the datasets whose digests sort after `after`."""
+    start = None if after is None else f"{_EVERY}{after}"
+    page, following = page_after(views, CHECKPOINTS, start, limit, _EVERY)
+    return DatasetList(tuple(page.values()), None if following is None else following.removeprefix(_EVERY))
+
+
+def page_slices(views: Views, *, after: str | None = None, limit: int | None = None) -> SliceList:
+    """A page of the slices whose groups sort after `after`."""
+    page, following = page_after(views, SLICES, after, limit)
+    return SliceList(tuple(page.values()), following)
 
 
 def list_datasets(views: Views) -> DatasetList:

@@ -15,6 +15,9 @@ class DifferenceAnswer(msgspec.Struct, frozen=True):
     diff: Difference
 
 
-def show_difference(before: Views, after: Views) -> DifferenceAnswer:
-    """What changed between the positions of two views. Raises BackwardDifference."""
-    return DifferenceAnswer(diff=difference(before, after))
+def show_difference(before: Views, after: Views, *, counts_runs: bool = True) -> DifferenceAnswer:
+    """What changed between the positions of two views. Raises BackwardDifference.
+
+    With `counts_runs`, every run of the log is read, for the sections on runs and failures.
+    """
+    return DifferenceAnswer(diff=difference(before, after, counts_runs=counts_runs))

@@ -13,6 +13,7 @@ from agents.learning.occasions import text_and_change
 from eventlog.blobs import BlobStore
 from eventlog.events import PieceKind
 from eventlog.store import EventStore
+from projections.candidacy import piece_status
 from projections.engine.views import Views
 from projections.memories import FOLDS
 from projections.pieces import PieceState
@@ -22,6 +23,7 @@ from projections.taint import withdrawals
 from .changes import describe_change
 from .facts import find_state
 from .history import Since, history_of
+from .paging import filter_page, page_after
 from .piece_reports import PieceSummary, StatusRow, TrialRow, status_rows, summarize_piece, trials_of
 
 AnyState = RewriteState | PieceState
@@ -62,6 +64,22 @@ class PieceRecord(msgspec.Struct, frozen=True):
     report: PieceReport
     history: tuple[StatusRow, ...]
     trials: tuple[TrialRow, ...]
+
+
+class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece in a list: how it was found, in which run (empty: none), and how it stands."""
+
+    piece: str
+    source: str
+    found_in: str
+    summary: PieceSummary
+
+
+class SummaryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Pieces in order of id; `next` is the id to continue after, null where no more follow."""
+
+    pieces: tuple[SummaryRow, ...]
+    next: str | None
 
 
 class RewriteList(PieceList[RewriteState], frozen=True):
@@ -143,6 +161,26 @@ SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
 def find_pieces(views: Views, kind: PieceKind) -> PieceList[Any]:
     """Every piece of a kind."""
     return LISTS[kind](pieces=tuple(views.find(FOLDS[kind]).values()))
+
+
+def page_pieces(
+    views: Views, kind: PieceKind, now: datetime, *, status: str | None = None, after: str | None = None, limit: int
+) -> SummaryPage:
+    """A page of the pieces of a kind that have a status at `now` (None: any), in order of id. Reads no contents."""
+    fold = FOLDS[kind]
+    if status is None:
+        page, following = page_after(views, fold, after, limit)
+    else:
+
+        def keep(states: dict[str, Any]) -> dict[str, Any]:
+            return {key: state for key, state in states.items() if piece_status(state, now) == status}
+
+        page, following = filter_page(views, fold, keep, after=after, limit=limit)
+    rows = tuple(
+        SummaryRow(piece=key, source=state.source, found_in=state.proposed_by, summary=summarize_piece(state, now))
+        for key, state in page.items()
+    )
+    return SummaryPage(pieces=rows, next=following)
 
 
 def show_piece(views: Views, kind: PieceKind, piece: str) -> PieceAnswer[Any]:

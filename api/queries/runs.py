@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -81,10 +81,17 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     evaluation: str | None = None
     template: str | None = None
     status: str | None = None
+    environment: str | None = None
     is_failed: bool = False
+    is_passed: bool = False
+
+    @property
+    def is_any(self) -> bool:
+        """True if every run is wanted."""
+        return self == RunFilter()
 
 
-_NAMED = ("sweep", "evaluation", "template", "status")
+_NAMED = ("sweep", "evaluation", "template", "status", "environment")
 
 
 def find_runs(
@@ -96,18 +103,28 @@ def find_runs(
     """
     prefix = _prefix_of(views, wanted)
     asked = {name: value for name in _NAMED if (value := getattr(wanted, name)) is not None}
-    if asked or wanted.is_failed:
-        keep = partial(_keep, views, asked, is_failed=wanted.is_failed)
+    outcome = True if wanted.is_passed else False if wanted.is_failed else None
+    if asked or outcome is not None:
+        keep = partial(_keep, views, asked, outcome=outcome)
         page, following = filter_page(views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read)
     else:
         page, following = page_after(views, RUNS, after, limit, prefix)
+    return tuple(_grade_runs(views, page).values()), following
+
+
+def pick_runs(views: Views, names: Collection[str]) -> dict[str, GradedRun]:
+    """Those of these runs that were started, with their grades, by name."""
+    return _grade_runs(views, views.pick(RUNS, names))
+
+
+def _grade_runs(views: Views, page: Mapping[str, RunState]) -> dict[str, GradedRun]:
     rewards = views.pick(REWARDS, page.keys())
     withdrawn, erased = (withdrawals(views), erased_runs(views)) if page else ({}, {})
     contaminated = contaminated_among(views, page.values())
-    return tuple(
-        GradedRun(run=_mark_run(run, withdrawn, erased, contaminated=key in contaminated), reward=rewards.get(key))
+    return {
+        key: GradedRun(run=_mark_run(run, withdrawn, erased, contaminated=key in contaminated), reward=rewards.get(key))
         for key, run in page.items()
-    ), following
+    }
 
 
 def _prefix_of(views: Views, wanted: RunFilter) -> str:
@@ -120,12 +137,15 @@ def _prefix_of(views: Views, wanted: RunFilter) -> str:
     return ""
 
 
-def _keep(views: Views, asked: dict[str, str], page: dict[str, RunState], *, is_failed: bool) -> dict[str, RunState]:
+def _keep(
+    views: Views, asked: dict[str, str], page: dict[str, RunState], *, outcome: bool | None
+) -> dict[str, RunState]:
+    """The runs of a page that are wanted; with an `outcome`, those that were graded so."""
     found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
-    if not is_failed:
+    if outcome is None:
         return found
     rewards = views.pick(REWARDS, found.keys())
-    return {key: run for key, run in found.items() if key in rewards and not rewards[key].passed}
+    return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is outcome}
 
 
 def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:

@@ -18,6 +18,11 @@ def sweeps_on(views: Views, site: str) -> SweepsState:
     return views.get(SWEEPS, site) or SweepsState()
 
 
+def list_sweeps(views: Views) -> dict[str, SweepsState]:
+    """What was planned on each site, by its name."""
+    return views.find(SWEEPS)
+
+
 def plans_of(store: EventStore, views: Views, sweep: str) -> tuple[SweepPlanned, ...]:
     """The plan of a sweep, then those that add siblings to it; empty if there is no such sweep."""
     found = (recorded.event for recorded in read_in_force(store, stream=f"sweep/{sweep}", upto=views.upto))

@@ -30,7 +30,7 @@ def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState
     """The caller's token, whose role may call this route. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
-    views = _tokens(house)
+    views = access_views(house)
     found = holder(views, presented.credentials)
     if found is None:
         known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
@@ -44,7 +44,8 @@ def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState
 Caller = Annotated[TokenState, Depends(caller)]
 
 
-def _tokens(house: House) -> PostgresViews:
+def access_views(house: House) -> PostgresViews:
+    """Views of the tokens at the head; the other projections are not waited for. Raises ProjectionParked."""
     reached = house.gatekeeper.catch_up()
     (bookmark,) = bookmarks(house.engine, (ACCESS,))
     if bookmark.parked_at is not None:

@@ -1,0 +1,67 @@
+"""The log: its newest events as they come, their chain, and how far the projections are behind."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from eventlog.chain import EXACT
+from eventlog.store import Position
+
+from ..queries.events import list_events
+from ..queries.log_status import check_chain, newest_events, projection_lags
+from ..routes.reading import HouseOf, Reading
+from .pages import render_page
+
+router = APIRouter()
+
+PAGE = 50
+MOST_NEW = 100
+"""Events that one look of the live tail brings."""
+
+Name = Annotated[str, Query(max_length=200)]
+Place = Annotated[int | None, Query(ge=0, le=EXACT)]
+
+
+@router.get("/log")
+def log(
+    request: Request,
+    house: HouseOf,
+    views: Reading,
+    stream: Name = "",
+    kind: Name = "",
+    after: Place = None,
+    before: Place = None,
+) -> Response:
+    """The newest events, those before a position, or those of a stream or type from its start."""
+    upto = views.upto if before is None else Position(min(before, views.upto))
+    is_chosen = bool(stream or kind)
+    if is_chosen:
+        page = list_events(house.store, upto, after=after or 0, limit=PAGE, stream=stream or None, kind=kind or None)
+    else:
+        page = newest_events(house.store, upto, PAGE)
+    is_live = not is_chosen and before is None and "as_of" not in request.query_params
+    return render_page(
+        request,
+        "log.html",
+        area="log",
+        position=views.upto,
+        events=page.events,
+        following=page.next,
+        stream=stream,
+        kind=kind,
+        is_chosen=is_chosen,
+        is_live=is_live,
+        chain=check_chain(house.store, upto),
+        lags=projection_lags(views),
+    )
+
+
+@router.get("/parts/tail")
+def tail(request: Request, house: HouseOf, after: Place = 0) -> Response:
+    """The events after a position, newest first, and where to look next."""
+    page = list_events(house.store, house.store.head(), after=after or 0, limit=MOST_NEW)
+    last = page.events[-1].position if page.events else after or 0
+    return render_page(request, "parts/tail.html", events=page.events[::-1], last=last)

@@ -1,0 +1,90 @@
+"""Groups: the siblings of one instance, how far their rewards are apart, and what that teaches."""
+
+from __future__ import annotations
+
+import msgspec
+
+from projections.datasets.advantages import NANO, advantages
+from projections.engine.views import Views
+from projections.groups import GROUPS, GroupState, Sibling, assemble_groups, find_group, key_after_group
+
+from ..errors import Unknown
+
+MOST_SIBLINGS = 300
+"""Siblings that are read for one page; a larger group is shown in part."""
+
+_EPS = "0.0001"
+
+
+class SiblingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A sibling and its advantage over the others in millionths, null if it has no reward or none differ."""
+
+    sibling: Sibling
+    advantage: int | None
+
+
+class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A group; `mean`, `low` and `high` are of the scores of its siblings, in millionths, null if none was graded."""
+
+    group: GroupState
+    graded: int
+    mean: int | None
+    low: int | None
+    high: int | None
+    siblings: tuple[SiblingRow, ...]
+
+    @property
+    def spread(self) -> int:
+        """The highest score less the lowest, in millionths; 0 teaches nothing."""
+        return (self.high or 0) - (self.low or 0)
+
+
+class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups in order of name; `next` is the group to continue after, null where no more follow."""
+
+    groups: tuple[GroupRow, ...]
+    next: str | None
+
+
+def list_groups(views: Views, *, prefix: str = "", after: str | None = None, limit: int = 25) -> GroupPage:
+    """A page of groups whose names start with a prefix."""
+    start = None if after is None else key_after_group(after)
+    page = views.page(GROUPS, start, MOST_SIBLINGS, prefix)
+    found = list(assemble_groups(page.values()).values())
+    if len(page) == MOST_SIBLINGS and len(found) > 1:
+        found.pop()  # the rest of its siblings are on the next page
+        is_more = True
+    else:
+        is_more = len(page) == MOST_SIBLINGS or len(found) > limit
+    shown = found[:limit]
+    return GroupPage(groups=tuple(map(_row, shown)), next=shown[-1].group if shown and is_more else None)
+
+
+def show_group(views: Views, name: str) -> GroupRow:
+    """One group. Raises Unknown."""
+    state = find_group(views, name)
+    if state is None:
+        raise Unknown(what="group", actual=name, way_out="A run names its group: see `flywheel runs show RUN`.")
+    return _row(state)
+
+
+def _row(group: GroupState) -> GroupRow:
+    scores = [sibling.score for sibling in group.siblings if sibling.score is not None]
+    plain = [sibling for sibling in group.siblings if sibling.is_plain and sibling.score is not None]
+    found = _advantages([sibling.score or 0 for sibling in plain])
+    own = dict(zip((sibling.run for sibling in plain), found, strict=True))
+    return GroupRow(
+        group=group,
+        graded=len(scores),
+        mean=sum(scores) // len(scores) if scores else None,
+        low=min(scores, default=None),
+        high=max(scores, default=None),
+        siblings=tuple(SiblingRow(sibling=each, advantage=own.get(each.run)) for each in group.siblings),
+    )
+
+
+def _advantages(scores: list[int]) -> list[int | None]:
+    """Advantages of scores over their mean in millionths; None where there is nothing to compare."""
+    if len(set(scores)) < 2:  # noqa: PLR2004 two scores differ
+        return [None] * len(scores)
+    return [value * 1_000_000 // NANO for value in advantages(scores, 1, _EPS)]
