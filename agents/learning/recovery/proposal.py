@@ -99,9 +99,8 @@ def change_sentence(intent: str, change: Change) -> str:
         case FollowLink():
             return f"To {intent}, open {change.page} and follow “{change.label}”."
         case EditStep():
-            return (
-                f"To {intent}, {change.step.type} “{change.step.label or change.step.url}” {change.step.value or ''}."
-            )
+            steps = (f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in (change.step, *change.then))
+            return f"To {intent}, {', then '.join(steps)}."
         case InsertSteps():
             steps = ", ".join(step.intent for step in change.steps)
             return f"{change.where.capitalize()} you {intent}: {steps}."
