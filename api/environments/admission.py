@@ -9,7 +9,6 @@ from functools import partial
 from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted, OtherSite
-from agents.envs.foreign.dialect import Dialect
 from agents.envs.miniwob.environment import MiniWob
 from agents.envs.probing.local import probe_target
 from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
@@ -52,13 +51,11 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
     return Probed(state, admit(house.store, state, actor, reason))
 
 
-def target_at(
-    placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0, dialect: Dialect | None = None
-) -> Target:
+def target_at(placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0) -> Target:
     """Target for probing a connected site. Raises EnvironmentFailure."""
     if isinstance(placed.environment, MiniWob) and placed.tabs is not None:
         return miniwob.miniwob_target(placed.environment, placed.tabs, seeds=seeds, rng_seed=rng_seed)
-    return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
+    return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=placed.dialect)
 
 
 def first_admission(placed: Placed, reporter: Reporter) -> Admit | None:

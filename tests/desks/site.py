@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import parse_qs
 
-from pydantic import JsonValue
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,7 +23,7 @@ from .grammar import DeskKind
 
 NAME = "Alex Morgan"
 THINGS, A_PAGE, CLEAR_EVERY = 15, 5, 4
-"""Things of a list, things of one of its pages, and one in so many instances has no obstacle."""
+"""Things of a list, things of one of its pages, and one in so many instances has no obstacle but another name."""
 
 
 class Desk:
@@ -35,12 +34,13 @@ class Desk:
         rng = random.Random(f"{desk.words.site} {seed}")  # noqa: S311 (a seed's data)
         numbers = rng.sample(range(1_000, 10_000), THINGS)
         self.things = {number: rng.choice(desk.words.kinds[1:]) for number in numbers}
-        self.right = numbers[rng.randrange(A_PAGE, THINGS) if self.has("paged list") else rng.randrange(A_PAGE)]
+        self.right = numbers[rng.randrange(A_PAGE) + A_PAGE * self.has("paged list")]
         self.things[self.right] = desk.words.kinds[0]
         self.is_let_in, self.who = False, ""
 
     def has(self, obstacle: str) -> bool:
-        return obstacle in self.desk.obstacles and self.seed % CLEAR_EVERY != 0
+        is_here = self.seed % CLEAR_EVERY != 0 or obstacle == "renamed control"
+        return obstacle in self.desk.obstacles and is_here
 
     @property
     def address(self) -> str:
@@ -133,7 +133,7 @@ async def answer(desk: Desk, prefix: str, request: Request) -> Response:
     path, query = request.url.path.removeprefix(prefix) or "/", dict(request.query_params)
     rest = path.removeprefix(desk.address).strip("/").split("/")
     is_listed = path.startswith(desk.address)
-    if path == "/" or path == "/news":
+    if path in {"/", "/news"}:
         return page(desk, prefix, "<p>Welcome.</p>")
     if is_listed and rest == [""]:
         return the_list(desk, prefix, query)
@@ -168,6 +168,5 @@ def template_of(desk: DeskKind) -> Template:
         Step(type="fill_field", intent="say who asks", label=words.who, value=NAME),
         Step(type="submit", intent=f"{words.send.lower()} it", label=words.send),
     )
-    told = f"Open the {words.things.lower()} at {words.address}, choose the {kind}, and {words.send.lower()} for {NAME}."
-    content: Mapping[str, JsonValue] = {"template_id": desk.task, "cluster": "desk", "oracle_task_id": desk.task}
-    return Template.model_validate({**content, "instruction": told, "plan_steps": [each.model_dump() for each in steps]})
+    told = f"Open the {words.things.lower()} at {words.address}, choose the {kind}, and {words.send} for {NAME}."
+    return Template(template_id=desk.task, cluster="desk", oracle_task_id=desk.task, instruction=told, plan_steps=steps)

@@ -1,7 +1,7 @@
 """Compact view of a page for a model: one line per heading, text, link, field or button, in page order. Pure.
 
-Controls are named as in the steps of plans; a checkbox is a choice between `checked` and `not checked`. Addresses are paths from the instance's root, so the
-same seed gives the same bytes in every instance.
+Controls are named as in the steps of plans; a checkbox is a choice between `checked` and `not checked`. Addresses are
+paths from the instance's root, so the same seed gives the same bytes in every instance.
 """
 
 from __future__ import annotations

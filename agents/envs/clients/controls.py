@@ -19,8 +19,8 @@ class Control:
     """One control. `form` is the number of its form on the page, None outside of forms.
 
     `path` is where a link leads, from the instance's root; "" if that is unknown. `options` are those of a choice or a
-    box, `value` is a field's content or the chosen option. Radio buttons are one choice. `is_named` is False if the page gives the control no name, and
-    its label only counts its position.
+    box, `value` is a field's content or the chosen option. Radio buttons are one choice. `is_named` is False if the
+    page gives the control no name, and its label only counts its position.
     """
 
     kind: ControlKind
@@ -76,6 +76,8 @@ def offers(shown: Sequence[Control], step: Step) -> bool:
         case "submit":
             return any(wanted == normalize_label(each.label) for each in shown if each.kind == "button")
         case "fill_field" | "select_option":
-            return any(wanted == normalize_label(each.label) for each in shown if each.kind in {"field", "choice", "box"})
+            return any(
+                wanted == normalize_label(each.label) for each in shown if each.kind in {"field", "choice", "box"}
+            )
         case _:
             return True

@@ -122,7 +122,11 @@ class Page:
         for place, text in enumerate(found.options):
             if normalize_label(text) == wanted:
                 return found, place
-        if found.kind == "radios" and wanted == CHECKED and normalize_label(label) in map(normalize_label, found.options):
+        if (
+            found.kind == "radios"
+            and wanted == CHECKED
+            and normalize_label(label) in map(normalize_label, found.options)
+        ):
             return found, found.parts.index(control)
         raise Absent("no_such_option", option)
 

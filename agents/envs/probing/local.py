@@ -55,6 +55,7 @@ def probe_target(
         headers=client.page_headers,
         solve=solve or _known_solution(health.site, health.tasks),
         start=(lambda: start_site(site.name)) if is_ours else None,
+        one_instance=dialect is not None and dialect.one_instance,
     )
 
 

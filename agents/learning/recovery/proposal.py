@@ -99,7 +99,9 @@ def change_sentence(intent: str, change: Change) -> str:
         case FollowLink():
             return f"To {intent}, open {change.page} and follow “{change.label}”."
         case EditStep():
-            steps = (f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in (change.step, *change.then))
+            steps = (
+                f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in (change.step, *change.then)
+            )
             return f"To {intent}, {', then '.join(steps)}."
         case InsertSteps():
             steps = ", ".join(step.intent for step in change.steps)

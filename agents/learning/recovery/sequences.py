@@ -7,7 +7,7 @@ from itertools import combinations
 
 from eventlog.events import EditStep, InsertSteps, PreferTarget, Step
 
-from ...envs.clients.controls import offers
+from ...envs.clients.controls import Control, offers
 from ...envs.clients.pages import normalize_label
 from ...plans import Plan, anchor_of
 from .budgets import Budgets
@@ -52,17 +52,43 @@ def has_no_such_control(run: Failing, sights: Sights) -> bool:
 
 
 def _settings(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """Insertions of one and two settings of a submit's form that the plan leaves alone."""
+    """One and two settings of a submit's form that the plan leaves alone, also if its button is called otherwise.
+
+    In a run in which every step succeeded, only settings count that change the page where it ends.
+    """
     step, shown = run.turns[number].step, sights.controls_after(run.before(number))
-    label = normalize_label(step.label or "")
-    forms = {each.form for each in shown if each.kind == "button" and normalize_label(each.label) == label}
+    button = _button_for(run, number, shown)
+    if button is None:
+        return
     planned = {normalize_label(each.label) for each in run.plan if each.label is not None}
-    free = [each for each in shown if each.form in forms and normalize_label(each.label) not in planned]
+    free = [each for each in shown if each.form == button.form and normalize_label(each.label) not in planned]
     found = list(form_settings(free, _plan_words(run), budgets))
     singles = [each for each in found if len(each) == 1]
     pairs = [one + other for one, other in combinations(singles, SETTINGS) if one[0].label != other[0].label]
+    is_renamed = normalize_label(button.label) != normalize_label(step.label or "")
     for steps in [*found, *pairs]:
-        yield _insertion(run, number, steps)
+        if is_renamed:
+            yield _replacement(run, number, (*steps, step.model_copy(update={"label": button.label})))
+        elif run.at is not None or _ends_otherwise(run, _insertion(run, number, steps), sights):
+            yield _insertion(run, number, steps)
+
+
+def _button_for(run: Failing, number: int, shown: tuple[Control, ...]) -> Control | None:
+    """The button that a submit names, else the likeliest that shares words with it."""
+    step = run.turns[number].step
+    own, buttons = normalize_label(step.label or ""), [each for each in shown if each.kind == "button"]
+    named = next((each for each in buttons if normalize_label(each.label) == own), None)
+    if named is not None or not run.is_own(number):
+        return named
+    others = like_controls(shown, step, KINDS["submit"], words_wanted(step))
+    return next((each for each in others if wanted_share(each.label, words_wanted(step)) >= LEAST_SHARE), None)
+
+
+def _ends_otherwise(run: Failing, proposal: Proposal, sights: Sights) -> bool:
+    """True if the run would end on another text with the proposal."""
+    before = sights.after(run.before(len(run.turns)))
+    after = sights.after(run.steps_with(proposal.piece)[0])
+    return before is not None and after is not None and before.text != after.text
 
 
 def _after_the_last(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
@@ -139,4 +165,3 @@ def _replacement(run: Failing, number: int, steps: tuple[Step, ...]) -> Proposal
 def _proposal(run: Failing, place: int, change: InsertSteps | EditStep, mode: Mode, steps: int) -> Proposal:
     confidence = max(100_000, 500_000 - 100_000 * steps)
     return Proposal(anchor_of(run.plan[place]), change, "page_controls", confidence, mode=mode, place=place)
-

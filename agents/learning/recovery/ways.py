@@ -46,23 +46,23 @@ class _Next:
 
 
 def find_ways(begin: Plan, wanted: frozenset[str], sights: Sights, budgets: Budgets) -> Iterator[Way]:
-    """Yield the ways from the page after the steps of `begin` that lead to another page, cheapest first.
+    """Yield the ways from the page after the steps of `begin` that lead to another text, cheapest first.
 
     Each takes one inspection; the search ends when none is left, or with the last way of `budgets.way` steps.
     """
     seen = sights.after(begin)
     if seen is None or seen.outcome != "ok":
         return
-    known, waiting = {(seen.page, seen.text)}, list[_Next]()
+    known, waiting = {seen.text}, list[_Next]()
     _extend(waiting, (), 0, seen, wanted, sights, budgets)
     while waiting:
         each = heappop(waiting)
         found = sights.after((*begin, *each.steps))
         if found is None:
             return
-        if found.outcome != "ok" or (found.page, found.text) in known:
+        if found.outcome != "ok" or found.text in known:
             continue
-        known.add((found.page, found.text))
+        known.add(found.text)
         yield Way(each.steps, each.cost, found)
         _extend(waiting, each.steps, each.cost, found, wanted, sights, budgets)
 
@@ -100,7 +100,9 @@ def _moves(shown: list[Control], wanted: frozenset[str], budgets: Budgets) -> It
 
 def form_settings(shown: list[Control], wanted: frozenset[str], budgets: Budgets) -> Iterator[Plan]:
     """Settings of a form: all its boxes checked, each box, and each other option of each choice, likeliest first."""
-    boxes = [set_option(each, each.options[0]) for each in shown if each.kind == "box" and each.value != each.options[0]]
+    boxes = [
+        set_option(each, each.options[0]) for each in shown if each.kind == "box" and each.value != each.options[0]
+    ]
     if 1 < len(boxes) <= MOST_SETTINGS:
         yield tuple(boxes)
     yield from ((each,) for each in boxes[: budgets.links])
@@ -126,7 +128,9 @@ def set_option(choice: Control, option: str) -> Step:
     return Step(type="select_option", intent=intent, label=choice.label, value=option, optional=True)
 
 
-def like_controls(shown: tuple[Control, ...], step: Step, kinds: frozenset[str], wanted: frozenset[str]) -> list[Control]:
+def like_controls(
+    shown: tuple[Control, ...], step: Step, kinds: frozenset[str], wanted: frozenset[str]
+) -> list[Control]:
     """Controls that could stand for the step's own under another name, likeliest first."""
     own = normalize_label(step.label or "")
     found = [each for each in shown if each.kind in kinds and normalize_label(each.label) != own]
