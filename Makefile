@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob clean
+.PHONY: help run test endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -107,6 +107,9 @@ demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over tra
 
 demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
 	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)
+
+demo-sites: .venv/.dev ## the fast loop on small sites that a grammar of obstacles draws, with held-out combinations (ARGS=--quick for four)
+	@$(BIN)/python -m benchmarks.demo_sites $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from .addresses import shown_in
 from .command import READY_WITHIN_S, Command, command_site
 from .contract import Graded, Health, Instance, InstanceState, Mutation
 from .environment import Connected, instance_id
@@ -62,12 +61,12 @@ def _filled(text: str, port: int, seed: int) -> str:
     return text.replace(PORT, str(port)).replace(SEED, str(seed))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Running:
-    """A process with its client, the proxy of its pages, and what ends it."""
+    """A process with its client, its only instance, the proxy of its pages, and what ends it."""
 
     client: ForeignClient
-    seed: int
+    made: Instance
     pages: ProxiedPages
     stack: ExitStack
 
@@ -109,7 +108,8 @@ class PooledSite(Connected):
         with self._lock:
             running, self._running = self._running, {}
         for each in running.values():
-            self._end(each)
+            each.stack.close()
+            self._free.put(each.pages)
 
     def health(self) -> Health:
         """Health of the site: of an open instance, else of a process that is started for it."""
@@ -128,47 +128,103 @@ class PooledSite(Connected):
 
         Raises EnvironmentDown, NotSeedable, SeedLost; `repeat` is ignored, for lack of noise.
         """
-        if instance is not None:
-            before = self._of(instance)
-            before.stack.close()
-            return self._start(seed, before.pages, instance_id(instance))
+        if instance is None:
+            try:
+                pages, name = self._free.get(timeout=PATIENCE_S), f"pool-{secrets.token_hex(8)}"
+            except queue.Empty as problem:
+                raise self._down("reset", "every process of the pool is in use") from problem
+        else:
+            name, pages = instance_id(instance), self._take_out(instance)
         try:
-            pages = self._free.get(timeout=PATIENCE_S)
-        except queue.Empty as problem:
-            raise self._down("reset", "every process of the pool is in use") from problem
-        return self._start(seed, pages, f"pool-{secrets.token_hex(8)}")
+            return self._start(seed, pages, name)
+        except BaseException:
+            self._free.put(pages)
+            raise
 
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """See Environment."""
-        return self._of(instance).client.oracle(instance, task_id)
+        running = self._of(instance)
+        return running.client.oracle(running.made, task_id)
 
     def mutations(self, instance: Instance | str, since_id: int = 0) -> tuple[Mutation, ...]:
         """See Environment."""
-        return self._of(instance).client.mutations(instance, since_id)
+        running = self._of(instance)
+        return running.client.mutations(running.made, since_id)
 
     def state(self, instance: Instance | str) -> InstanceState:
         """See Environment."""
-        return self._of(instance).client.state(instance)
+        running = self._of(instance)
+        return running.client.state(running.made)
 
     def close(self, instance: Instance | str) -> None:
         """End the instance's process; its place in the pool is free then."""
-        self._of(instance)
+        self._free.put(self._take_out(instance))
+
+    def _take_out(self, instance: Instance | str) -> ProxiedPages:
+        """End the process of an instance. Returns the proxy that was before it."""
+        running = self._of(instance)
         with self._lock:
-            running = self._running.pop(instance_id(instance))
-        self._end(running)
+            self._running.pop(instance_id(instance), None)
+        running.stack.close()
+        return running.pages
 
     def _start(self, seed: int, pages: ProxiedPages, name: str) -> Instance:
+        """Start a process, check its seed, and open its pages to the agent. On failure its place is free again."""
         with ExitStack() as stack:
-            stack.callback(self._give_back, name, pages)
-            made, client = self._new_process(seed, name, pages, stack)
-            running = _Running(client, seed, pages, ExitStack())
+            stack.callback(pages.goes_to, None)
+            client = stack.enter_context(self._process(seed))
+            made = client.reset(seed)
             self._check_seed(seed, client.state(made).fingerprint)
             pages.goes_to(client.page_url)
-            with self._lock:
-                self._running[name] = running
-            stack.pop_all().push(running.stack) if False else None
-            running.stack = stack.pop_all()
-        return made
+            running = _Running(client, made, pages, stack.pop_all())
+        with self._lock:
+            self._running[name] = running
+        return Instance(seed=seed, instance=name, url=f"{pages.url}/")
+
+    @contextmanager
+    def _process(self, seed: int) -> Iterator[ForeignClient]:
+        """A client of a new process of this seed."""
+        token, port = secrets.token_hex(16), _free_port()
+        command = self._command.at(port, seed, token, self.dialect.paths.health)
+        no_calls = {**self.dialect.paths.model_dump(), "reset": None, "seed": None, "close": None}
+        spoken = {**self.dialect.model_dump(), "seeding": "none", "only_seed": seed, "page_url": None}
+        dialect = Dialect.model_validate({**spoken, "paths": no_calls})
+        try:
+            with (
+                command_site(self.name, command, token) as site,
+                ForeignClient(site.admin_url, token, dialect, page_url=site.url) as client,
+            ):
+                yield client
+        except (SiteDied, SiteUnhealthy) as problem:
+            raise self._down("its start", str(problem)) from problem
+
+    def _check_seed(self, seed: int, held: str) -> None:
+        with self._lock:
+            before = self._seen.setdefault(seed, held)
+            twin = next((other for other, same in self._seen.items() if same == held and other != seed), None)
+        if before != held:
+            raise SeedLost(url=self.admin_url, operation="reset", seed=seed, actual=held, expected=before)
+        if twin is not None:
+            told = f"the seeds {twin} and {seed} give one state"
+            raise NotSeedable(url=self.admin_url, operation="reset", actual=told, expected="a state for each seed")
+
+    def _of(self, instance: Instance | str) -> _Running:
+        with self._lock:
+            running = self._running.get(instance_id(instance))
+        if running is None:
+            raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
+        return running
 
     def _named(self, health: Health) -> Health:
         return health.model_copy(update={"site": self.dialect.site or self.name, "instances": len(self._running)})
+
+    def _down(self, operation: str, actual: str) -> EnvironmentDown:
+        timeout_s = self._command.ready_within_s
+        return EnvironmentDown(url=self.admin_url, operation=operation, actual=actual, timeout_s=timeout_s)
+
+
+def _free_port() -> int:
+    """A port that was free a moment ago; the site is told to serve there."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
