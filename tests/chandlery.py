@@ -61,7 +61,14 @@ class Chandlery(BaseHTTPRequestHandler):
             self.audit.clear()
             self._say({"ok": True})
         elif call == "state":
-            self._say({"seed": self.seed, "counts": {"ropes": len(self.prices)}, "sum": sum(self.prices.values())})
+            self._say(
+                {
+                    "seed": self.seed,
+                    "counts": {"ropes": len(self.prices)},
+                    "sum": sum(self.prices.values()),
+                    "recent_audit": self.audit[-50:],
+                }
+            )
         elif call == "audit":
             self._say({"audit": self.audit})
         elif call == "oracle":

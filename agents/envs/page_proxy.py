@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import httpx2
 
@@ -62,7 +62,7 @@ def proxy_pages(admin_paths: Collection[str], headers: Collection[str]) -> Itera
 
 def is_admin_path(target: str, blocked: Collection[str]) -> bool:
     """True if a request's path is an admin path or lies below one, however it is written."""
-    path = _plain_path(urlsplit(target).path)
+    path = _plain_path(target.partition("?")[0].partition("#")[0])
     return any(path == each or path.startswith(f"{each}/") for each in blocked)
 
 

@@ -15,7 +15,7 @@ from .failing import Failing
 from .inserts import has_effect, submits
 from .proposal import Mode, Proposal
 from .sights import START, Sights, wanted_share, words_wanted
-from .targets import KINDS, LEAST_SHARE, hint_for
+from .targets import KINDS, hint_for
 from .ways import Way, find_ways, form_settings, like_controls
 
 SETTINGS = 2
@@ -33,6 +33,10 @@ def sequences(run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Propos
     if failed.type == "navigate":
         yield from _instead_of_opening(run, run.at, sights, budgets)
         return
+    if run.is_own(run.at):
+        shown = sights.controls_after(run.before(run.at))
+        for control in like_controls(shown, failed, KINDS.get(failed.type, frozenset()), words_wanted(failed)):
+            yield hint_for(run, run.at, sights, PreferTarget(label=control.label), 300_000)
     if failed.type == "submit":
         yield from _settings(run, run.at, sights, budgets)
     yield from _ways_before(run, run.at, sights, budgets)
@@ -80,8 +84,7 @@ def _button_for(run: Failing, number: int, shown: tuple[Control, ...]) -> Contro
     named = next((each for each in buttons if normalize_label(each.label) == own), None)
     if named is not None or not run.is_own(number):
         return named
-    others = like_controls(shown, step, KINDS["submit"], words_wanted(step))
-    return next((each for each in others if wanted_share(each.label, words_wanted(step)) >= LEAST_SHARE), None)
+    return next(iter(like_controls(shown, step, KINDS["submit"], words_wanted(step))), None)
 
 
 def _ends_otherwise(run: Failing, proposal: Proposal, sights: Sights) -> bool:
@@ -114,9 +117,8 @@ def _renamed(run: Failing, number: int, way: Way) -> Iterator[Proposal]:
     failed, wanted = run.turns[number].step, words_wanted(run.turns[number].step)
     others = like_controls(way.seen.controls, failed, KINDS.get(failed.type, frozenset()), wanted)
     for control in others[:1]:
-        if wanted_share(control.label, wanted) >= LEAST_SHARE:
-            last = failed.model_copy(update={"label": control.label})
-            yield _replacement(run, number, (*way.steps, last))
+        last = failed.model_copy(update={"label": control.label})
+        yield _replacement(run, number, (*way.steps, last))
 
 
 def _ways_instead(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:

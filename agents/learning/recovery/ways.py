@@ -19,10 +19,11 @@ from ...plans import Plan
 from ..inspection import Inspection
 from .budgets import Budgets
 from .likeness import likeness
-from .sights import MICRO, START_PAGE, Sights, wanted_share
+from .sights import MICRO, START_PAGE, Sights
 
 STEP_COST = MICRO // 2
 LEAST_COST = MICRO // 20
+LEAST_LIKENESS = MICRO // 4
 MOST_SETTINGS = 3
 """Most boxes of a form that are set together."""
 
@@ -131,10 +132,11 @@ def set_option(choice: Control, option: str) -> Step:
 def like_controls(
     shown: tuple[Control, ...], step: Step, kinds: frozenset[str], wanted: frozenset[str]
 ) -> list[Control]:
-    """Controls that could stand for the step's own under another name, likeliest first."""
+    """Controls that could stand for the step's own under another name, likeliest first, down to LEAST_LIKENESS."""
     own = normalize_label(step.label or "")
     found = [each for each in shown if each.kind in kinds and normalize_label(each.label) != own]
-    return sorted(found, key=lambda each: (-wanted_share(each.label, wanted), each.label))
+    alike = [each for each in found if likeness(each.label, wanted) >= LEAST_LIKENESS]
+    return sorted(alike, key=lambda each: (-likeness(each.label, wanted), each.label))
 
 
 def _cost(move: Plan, wanted: frozenset[str]) -> int:
