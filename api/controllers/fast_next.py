@@ -147,7 +147,7 @@ def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
     """True if a sweep used current memory, none of its runs without a trial piece failed, and each task passed once."""
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
-    seen = {spec.template for spec in sweep.specs if spec.spec_id in passed}
+    seen = {spec.template for spec in sweep.specs if spec.is_plain and spec.spec_id in passed}
     is_whole = seen.issuperset(each.template_id for each in sweep.templates)
     return is_played_with(sweep, present) and not failed and is_whole
 
