@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.foreign.dialect import read_dialect
+from agents.envs.pool import PoolCommand
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
 from agents.envs.sandbox import PORT
@@ -38,6 +40,16 @@ def probe(
     sandbox: SandboxId = None,
     port: Port = PORT,
     admin_port: AdminPort = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="Start the site as a pool: one command line; {port} and {seed} are replaced."
+        ),
+    ] = None,
+    variable: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="A variable for that command, such as SEED={seed}.")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Processes of the pool at a time.")] = 1,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Seeds of the instances; at least two, to compare them.")
     ] = ",".join(map(str, SEEDS)),
@@ -53,7 +65,8 @@ def probe(
     """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
-    name, where = _place(site, url, admin_url, Where(None, admin_url, sandbox, port, admin_port))
+    pool = None if command is None else _pool(command, variable or [])
+    name, where = _place(site, url, admin_url, Where(None, admin_url, sandbox, port, admin_port, pool, processes))
     with open_project() as house, placed_at(house, name, where, spoken) as placed:
         target = target_at(placed, seeds=chosen, rng_seed=rng_seed)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
@@ -90,9 +103,20 @@ def reset(
         ERR.print("Open the address in a browser. `flywheel env serve` starts a bundled site.")
 
 
+def _pool(command: str, variables: list[str]) -> PoolCommand:
+    """The command of a pool, from one command line and `NAME=TEXT`s."""
+    if not all("=" in each for each in variables):
+        raise typer.BadParameter("a variable is NAME=TEXT, such as SEED={seed}")
+    return PoolCommand(
+        tuple(shlex.split(command)), {name: text for name, _, text in (each.partition("=") for each in variables)}
+    )
+
+
 def _place(site: str | None, url: str | None, admin_url: str | None, where: Where) -> tuple[str, Where]:
     """Name and place of the site to probe: a bundled one, one at an address, or one in a sandbox."""
     address = url if url is not None or site is None or "://" not in site else site
+    if site is not None and where.pool is not None:
+        return site, where
     if address is None and where.sandbox is None:
         if site is None or admin_url is not None:
             raise typer.BadParameter("a running site needs the URL of its pages, or --sandbox; a bundled one its name")

@@ -11,6 +11,7 @@ from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
 from agents.envs.miniwob.tabs import Tabs
+from agents.envs.pool import PoolCommand, pooled_site
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
 
@@ -23,9 +24,10 @@ from .miniwob import is_miniwob, open_task
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Location of a site: an address, or an existing Daytona sandbox.
+    """Location of a site: an address, an existing Daytona sandbox, or a command of which a pool starts processes.
 
-    `admin_url` and `admin_port` are None if pages and admin API share an address.
+    `admin_url` and `admin_port` are None if pages and admin API share an address. At most `processes` of a pool run at
+    a time.
     """
 
     url: str | None = None
@@ -33,6 +35,8 @@ class Where:
     sandbox: str | None = None
     port: int = PORT
     admin_port: int | None = None
+    pool: PoolCommand | None = None
+    processes: int = 1
 
 
 ANEW = Where()
@@ -67,6 +71,10 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
     if where == ANEW and is_miniwob(name):
         with open_task(name, house.settings.browser) as (miniwob, tabs):
             yield Placed(Site(name, tabs.origin, tabs.origin, ""), miniwob, tabs)
+        return
+    if where.pool is not None:
+        with pooled_site(name, where.pool, dialect or Dialect(), processes=where.processes) as pool:
+            yield Placed(Site(name, pool.admin_url, pool.admin_url, ""), pool, dialect=dialect)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
     with running as site:

@@ -18,12 +18,14 @@ from agents.envs.foreign.dialect import Dialect
 from agents.envs.page_proxy import is_admin_path
 from agents.envs.pool import PoolCommand, PooledSite, pooled_site
 from agents.envs.probing.probes import PROBES, run_probe
-from agents.envs.probing.target import Skipped, Target
+from agents.envs.provider import Site
 from agents.executors.inspection import HttpInspector
 from agents.executors.plan import execute
 from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.recover import recover
 from agents.plans import Overlaid, Piece, Plan, apply_overlay
+from api.environments.admission import target_at
+from api.environments.connect import Placed
 from eventlog.events import Step
 from tests.chandlery import TASK
 
@@ -145,12 +147,13 @@ def test_recovery_cures_a_plan_of_it_in_one_piece(pool: PooledSite) -> None:
 
 
 def test_the_probes_admit_it(pool: PooledSite) -> None:
-    def stranger(_token: str) -> PooledSite:
-        raise Skipped("the pool asks each process with a token of its own")
-
-    tasks = pool.health().tasks
-    target = Target("chandlery", pool, stranger, tasks, pool.admin_url, (0, 1, 10_000), 0)
+    target = target_at(Placed(Site("chandlery", pool.admin_url, pool.admin_url, ""), pool, dialect=DIALECT))
     found = {probe.name: run_probe(probe, target) for probe in PROBES if probe.name != "random_agent"}
+    assert {name for name, each in found.items() if each.outcome == "skipped"} == {
+        "oracle_agent",
+        "wrong_token",
+        "killed_process",
+    }
     assert {name: each.detail for name, each in found.items() if each.outcome == "failed"} == {}
 
 
