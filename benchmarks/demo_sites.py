@@ -53,11 +53,11 @@ class Sizes:
     """Numbers of seeds: found in the first sweep, groups of trials for each candidate, and sealed seeds played."""
 
     found: int = 6
-    groups: int = 14
+    groups: int = 20
     sealed: int = 60
 
 
-QUICK = Sizes(found=3, groups=14, sealed=8)
+QUICK = Sizes(found=3, sealed=8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from agents.envs.pool import PoolCommand
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
 from agents.envs.sandbox import PORT
-from eventlog.events import ProbeResult
+from projections.environments import ProbeFinding
 
 from ..environments.admission import Probed, probe_and_record, target_at
 from ..environments.connect import ANEW, Where, placed_at
@@ -133,7 +133,7 @@ def _token() -> str:
     return token.get_secret_value()
 
 
-def _detail_once(probe: ProbeResult, said: dict[str, str]) -> str:
+def _detail_once(probe: ProbeFinding, said: dict[str, str]) -> str:
     """What a probe found; what another one said before is referred to by that one's name."""
     first = said.setdefault(probe.detail, probe.name)
     return probe.detail if first == probe.name else f"as {first}"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .names import Choice, choice_of, label_text, labelled_control, unlabelled_controls
+from .names import ChoiceControl, choice_of, label_text, labelled_control, unlabelled_controls
 from .pages import Link, Page, caption_of, element_text, enclosing_form, normalize_label
 
 LONGEST_VIEW: Final = 6_000
@@ -157,7 +157,7 @@ def _field(page: Page, caption: str, control: Any) -> str:
     return f'[field] {name}: "{holds}"'
 
 
-def _choice(name: str, choice: Choice) -> str:
+def _choice(name: str, choice: ChoiceControl) -> str:
     """A choice with what is chosen, and its options."""
     shown = [f'"{each[:LONGEST_LINE]}"' for each in choice.options[:MOST_OPTIONS]]
     more = f", and {len(choice.options) - MOST_OPTIONS} more" if len(choice.options) > MOST_OPTIONS else ""

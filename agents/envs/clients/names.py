@@ -24,7 +24,7 @@ ChoiceKind = Literal["list", "box", "radios"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceControl:
     """A control with options: a list, a box, or radio buttons. `parts` are the elements that its options stand for.
 
     A box has itself as the part of both options, `checked` first.
@@ -55,17 +55,17 @@ class Choice:
             self.parts[place].set(mark, mark)
 
 
-def choice_of(document: Any, element: Any) -> Choice | None:
+def choice_of(document: Any, element: Any) -> ChoiceControl | None:
     """The choice that a control is; None for a field that is written into."""
     if element.tag == "select":
         options = tuple(element.iter("option"))
-        return Choice("list", element, options, tuple(_words(each.text_content()) for each in options))
+        return ChoiceControl("list", element, options, tuple(_words(each.text_content()) for each in options))
     match _type_of(element):
         case "checkbox":
-            return Choice("box", element, (element, element), (CHECKED, NOT_CHECKED))
+            return ChoiceControl("box", element, (element, element), (CHECKED, NOT_CHECKED))
         case "radio":
             members = radios_beside(document, element)
-            return Choice("radios", members[0], members, tuple(own_name(document, each) for each in members))
+            return ChoiceControl("radios", members[0], members, tuple(own_name(document, each) for each in members))
     return None
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from lxml import etree, html
 
-from .names import CHECKED, Choice, choice_of, label_text, labelled_control, spoken_text, unlabelled_controls
+from .names import CHECKED, ChoiceControl, choice_of, label_text, labelled_control, spoken_text, unlabelled_controls
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -109,7 +109,7 @@ class Page:
         else:
             control.set("value", value)
 
-    def option(self, label: str, option: str) -> tuple[Choice, int]:
+    def option(self, label: str, option: str) -> tuple[ChoiceControl, int]:
         """The choice of this name, and the index of its option with this visible text. Raises Absent.
 
         A radio button that is named itself may be `checked`, as a box may.

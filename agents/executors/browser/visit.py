@@ -19,7 +19,7 @@ from playwright.async_api import TimeoutError as TooSlow
 from eventlog.events import Step
 
 from ...envs.clients.compact import compact_view
-from ...envs.clients.names import CHECKED, Choice
+from ...envs.clients.names import CHECKED, ChoiceControl
 from ...envs.clients.pages import Absent
 from ...envs.clients.session import address_of, is_inside, leads_out
 from ...envs.clients.wire import UNAVAILABLE
@@ -245,7 +245,7 @@ async def _nothing() -> None:
     return None
 
 
-async def _choose(element: Any, choice: Choice, place: int) -> None:
+async def _choose(element: Any, choice: ChoiceControl, place: int) -> None:
     """Set an option of a list, a box, or a radio button."""
     if choice.kind == "list":
         await element.select_option(index=place)

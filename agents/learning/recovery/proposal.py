@@ -99,10 +99,9 @@ def change_sentence(intent: str, change: Change) -> str:
         case FollowLink():
             return f"To {intent}, open {change.page} and follow “{change.label}”."
         case EditStep():
-            steps = (
-                f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in (change.step, *change.then)
-            )
-            return f"To {intent}, {', then '.join(steps)}."
+            every = (change.step, *change.then)
+            taken = ", then ".join(f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in every)
+            return f"To {intent}, {taken}."
         case InsertSteps():
             steps = ", ".join(step.intent for step in change.steps)
             return f"{change.where.capitalize()} you {intent}: {steps}."

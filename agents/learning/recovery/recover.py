@@ -61,7 +61,7 @@ def recover(
     if not sights.failed:
         sights.left += kept
     if not found:
-        tried, found = _try_candidates(sequences(run, sights, budgets), run, sights, budgets, found)
+        tried, found = _try_sequences(run, sights, budgets)
         for mode in MODES:
             counted = Counter(each.place for each in tried if each.mode == mode)
             decided += _decisions(name, mode, counted, [each for each in found if each.mode == mode])
@@ -80,6 +80,17 @@ def _decisions(name: str, mode: Mode, tried: Counter[int], proposed: list[Propos
         names = tuple(each.name for each in proposed if each.place == place)
         reason: RecoveryReason = "proposed" if names else "nothing_worked"
         yield RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
+
+
+def _try_sequences(run: Failing, sights: Sights, budgets: Budgets) -> tuple[list[Proposal], list[Proposal]]:
+    """The cures of several steps that were tried, and those of the first sort of which some worked."""
+    tried: list[Proposal] = []
+    for candidates in sequences(run, sights, budgets):
+        more, found = _try_candidates(candidates, run, sights, budgets, [])
+        tried += more
+        if found:
+            return tried, found
+    return tried, []
 
 
 def _try_candidates(

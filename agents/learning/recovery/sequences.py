@@ -22,25 +22,22 @@ SETTINGS = 2
 """Most settings of the failed step's form that are combined."""
 
 
-def sequences(run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
-    """Proposals of two steps and more, and of single ones that the modes leave out, cheapest first."""
+def sequences(run: Failing, sights: Sights, budgets: Budgets) -> Iterator[Iterator[Proposal]]:
+    """Proposals of two steps and more, and of single ones that the modes leave out, by sort, cheapest first."""
     if run.at is None:
         for number in reversed(submits(run)[-1:]):
-            yield from _settings(run, number, sights, budgets)
-            yield from _after_the_last(run, number, sights, budgets)
+            yield _settings(run, number, sights, budgets)
+            yield _after_the_last(run, number, sights, budgets)
         return
     failed = run.turns[run.at].step
     if failed.type == "navigate":
-        yield from _instead_of_opening(run, run.at, sights, budgets)
+        yield _instead_of_opening(run, run.at, sights, budgets)
         return
-    if run.is_own(run.at):
-        shown = sights.controls_after(run.before(run.at))
-        for control in like_controls(shown, failed, KINDS.get(failed.type, frozenset()), words_wanted(failed)):
-            yield hint_for(run, run.at, sights, PreferTarget(label=control.label), 300_000)
+    yield _like_targets(run, run.at, sights)
     if failed.type == "submit":
-        yield from _settings(run, run.at, sights, budgets)
-    yield from _ways_before(run, run.at, sights, budgets)
-    yield from _ways_instead(run, run.at, sights, budgets)
+        yield _settings(run, run.at, sights, budgets)
+    yield _ways_before(run, run.at, sights, budgets)
+    yield _ways_instead(run, run.at, sights, budgets)
 
 
 def has_no_such_control(run: Failing, sights: Sights) -> bool:
@@ -53,6 +50,14 @@ def has_no_such_control(run: Failing, sights: Sights) -> bool:
     if not kinds or seen is None or offers(seen.controls, step):
         return False
     return not any(wanted_share(each.label, wanted) for each in seen.controls if each.kind in kinds)
+
+
+def _like_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
+    """Hints for the failed step: controls of its page with a name like its own."""
+    failed, kinds = run.turns[number].step, KINDS.get(run.turns[number].step.type, frozenset())
+    if run.is_own(number):
+        for control in like_controls(sights.controls_after(run.before(number)), failed, kinds, words_wanted(failed)):
+            yield hint_for(run, number, sights, PreferTarget(label=control.label), 300_000)
 
 
 def _settings(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
@@ -129,7 +134,8 @@ def _ways_instead(run: Failing, number: int, sights: Sights, budgets: Budgets) -
     failed, own = run.turns[number].step, run.turns[before].step
     for way in find_ways(run.before(before), words_wanted(failed) | words_wanted(own), sights, budgets):
         labels = tuple(each.label or "" for each in way.steps)
-        if not offers(way.seen.controls, failed) or labels == (own.label,):
+        is_own_way = normalize_label(own.label or "") in normalize_label(labels[0])
+        if is_own_way or not offers(way.seen.controls, failed):
             continue
         if all(each.type == "click" for each in way.steps):
             yield hint_for(run, before, sights, PreferTarget(label=labels[0], then=labels[1:]), 400_000)
