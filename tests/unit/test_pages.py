@@ -162,8 +162,8 @@ def test_a_link_and_a_button_without_text_go_by_what_names_them() -> None:
         "[label] Colour",
         "[label] depth",
         "[label] Terms",
-        "[label] Payment",
         "[label] Later",
+        "[label] Payment",
         "[label] Now",
     ]
 
