@@ -43,6 +43,7 @@ from .report import Target, at_least, at_most, report, section
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sites.md"
 COURSE = Course(max_parallel=4)
+ROUNDS = 3
 EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
 FIRST_SEALED, MICRO = 10_000, 1_000_000
 HEADINGS = ("obstacles", "drawn", "site", "before", "after", "cured by")
@@ -132,16 +133,20 @@ def measure(server: Server, number: int, desk: DeskKind, drawn: str, sizes: Size
 
 
 def learn(house: House, client: EnvClient, desk: DeskKind, sizes: Sizes) -> None:
-    """A sweep that proposes candidates, then trials of all of them."""
+    """A sweep that proposes candidates, then rounds of trials until one is promoted or none is left."""
     site, task = desk.words.site, template_of(desk)
     seeds = range(1, sizes.found + 1)
     found = SeedSweep(f"{site}-found", (task,), seeds, 2)
     sweep = plan(house, house.views(), site, found, rng_seed=1, learns=True)
     play_sweep(house, client, sweep, COURSE, Silent())
-    candidates = sum(state.is_on_trial for state in candidacies(house.views()).values())
-    if candidates:
-        seeds = range(100, 100 + sizes.groups * min(candidates, 4))
-        tried = SeedSweep(f"{site}-tried", (task,), seeds, 1 + PairedRule().controls)
+    for number in range(ROUNDS):
+        states = candidacies(house.views()).values()
+        candidates = sum(state.is_on_trial for state in states)
+        if not candidates or any(state.status == "promoted" for state in states):
+            return
+        first = 100 + 1_000 * number
+        seeds = range(first, first + sizes.groups * min(candidates, 4))
+        tried = SeedSweep(f"{site}-tried{number}", (task,), seeds, 1 + PairedRule().controls)
         sweep = plan(house, house.views(), site, tried, rng_seed=1, trials=EVERY_GROUP, learns=False)
         play_sweep(house, client, sweep, COURSE, Silent())
 
