@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -124,6 +124,9 @@ demo-delegation: .venv/.dev ## a task that one pass does not solve, ablations, r
 
 fuzz-delegation: .venv/.dev ## 10,000 hostile manager outputs and 2,000 hostile tools, with canaries (ARGS="--tools 100" for a trial)
 	@$(BIN)/python -m benchmarks.delegation.fuzz $(ARGS)
+
+demo-sites: .venv/.dev ## the fast loop on small sites that a grammar of obstacles draws, with held-out combinations (ARGS=--quick for four)
+	@$(BIN)/python -m benchmarks.demo_sites $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

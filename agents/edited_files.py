@@ -24,7 +24,7 @@ MOST_STEPS: Final = 10_000
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _TOML_TOKEN: Final = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*'|#[^\n]*|[\[\]{},]")
-_LISTS_OF_STEPS: Final = frozenset({"steps", "plan_steps"})
+_LISTS_OF_STEPS: Final = frozenset({"steps", "plan_steps", "then"})
 _ADDRESSES: Final = frozenset({"url", "page"})
 
 
@@ -44,7 +44,7 @@ def read_edited(file: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 def count_steps(facts: object) -> int:
-    """The number of steps in parsed JSON, in lists named `steps` or `plan_steps` at any depth."""
+    """The number of steps in parsed JSON, in lists named `steps`, `plan_steps` or `then` at any depth."""
     number, waiting = 0, [facts]
     while waiting:
         part = waiting.pop()

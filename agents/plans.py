@@ -124,7 +124,7 @@ def apply_change(step: Step, change: Change) -> Plan:
                 Step(type="click", intent=step.intent, label=change.label),
             )
         case EditStep():
-            return (change.step,)
+            return (change.step, *change.then)
         case InsertSteps():
             return (*change.steps, step) if change.where == "before" else (step, *change.steps)
         case PreferTarget():

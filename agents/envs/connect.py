@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .clients.client import EnvClient
+from .errors import ContractBroken
 from .foreign.client import ForeignClient
 from .foreign.dialect import Dialect
 from .provider import Site
@@ -26,3 +27,13 @@ def connect(site: Site, dialect: Dialect | None = None) -> EnvClient | ForeignCl
         page_headers=site.page_headers,
         page_url=site.url,
     )
+
+
+def keeps_contract(site: Site) -> bool:
+    """True if the health of a site is that of our own contract. Raises EnvironmentDown, EnvironmentRefused."""
+    with connect(site) as environment:
+        try:
+            environment.health()
+        except ContractBroken:
+            return False
+    return True

@@ -55,11 +55,6 @@ class SeedLost(ContractBroken):
     It was reset to another seed, another client acts on it, or its dialect does not list a volatile field."""
 
 
-class OneInstance(FlywheelError):
-    """The site at {url} serves one instance at a time, as its dialect says, so it cannot be probed: some probes hold two. Expected a
-    site of several instances. `flywheel env observe` and `flywheel env list` work without a probe."""
-
-
 class LeaseTaken(EnvironmentFailure):
     """The lease of {key} was not free within {timeout_s} s: it is held by {actual}; expected its holder to release it.
     A site with one instance serves one run at a time: wait longer, or end the holder."""

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, NotRequired, TypedDict, Unpack
 
 import uvicorn
 from starlette.applications import Starlette
@@ -27,6 +27,7 @@ from .contract import SHORTEST_TOKEN
 from .errors import SitePortInUse, UnknownSite, WeakToken
 from .sites.conditions import CLEAR, Conditions, read_conditions
 from .sites.known import KNOWN
+from .sites.site import SiteKind
 
 BACKLOG: Final = 512
 KEEP_ALIVE_S: Final = 60
@@ -42,14 +43,35 @@ class ServedSite:
     admin_url: str
 
 
+class ServeOptions(TypedDict):
+    """Options of serving a site, by name."""
+
+    host: str
+    port: int
+    admin_port: int
+    token: str
+    announce: Callable[[ServedSite], None]
+    stop: asyncio.Event
+    public_url: NotRequired[str | None]
+    conditions: NotRequired[Conditions]
+
+
 class _Quiet(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield  # signals are handled once for both servers of the process
 
 
-async def serve_site(
-    name: str,
+async def serve_site(name: str, **options: Unpack[ServeOptions]) -> None:
+    """Serve a bundled site as `serve_kind` does. Raises UnknownSite too."""
+    kind = KNOWN.get(name)
+    if kind is None:
+        raise UnknownSite(actual=name, expected=", ".join(sorted(KNOWN)))
+    await serve_kind(kind, **options)
+
+
+async def serve_kind(
+    kind: SiteKind,
     *,
     host: str,
     port: int,
@@ -64,11 +86,8 @@ async def serve_site(
 
     `public_url` is the address of the pages as agents see it, if it differs from host and port. `conditions` make the
     pages slow or failing; the admin surface is not affected.
-    Raises UnknownSite, WeakToken, SitePortInUse.
+    Raises WeakToken, SitePortInUse.
     """
-    kind = KNOWN.get(name)
-    if kind is None:
-        raise UnknownSite(actual=name, expected=", ".join(sorted(KNOWN)))
     if len(token) < SHORTEST_TOKEN:
         raise WeakToken(actual=len(token), expected=SHORTEST_TOKEN)
     with _listen(host, port) as page_socket, _listen(host, admin_port) as admin_socket:
@@ -83,7 +102,7 @@ async def serve_site(
             if any(task.done() for task in running):
                 await asyncio.gather(*running)
             await asyncio.sleep(0.002)
-        announce(ServedSite(name, url, _url(host, admin_socket)))
+        announce(ServedSite(kind.name, url, _url(host, admin_socket)))
         await stop.wait()
         for server in servers:
             server.should_exit = True

@@ -25,7 +25,8 @@ class FailureBiased:
 
     Clusters are sorted by name, the templates of a cluster take turns, and seeds are drawn by `rng_seed` without
     replacement, so no instance occurs twice. Without failures or budget there are no specs. `by` is the key that
-    failures were counted by, `of` the only sweep whose failures were counted (None: all).
+    failures were counted by, `of` the only sweep whose failures were counted (None: all). Each cluster gets `floor`
+    instances first, as far as the budget allows, also one without failures.
     """
 
     sweep: str
@@ -38,6 +39,7 @@ class FailureBiased:
     temperatures: Sequence[int] = ()
     by: Sorting = "cluster"
     of: str | None = None
+    floor: int = 0
 
     @property
     def templates(self) -> tuple[Template, ...]:
@@ -47,8 +49,11 @@ class FailureBiased:
         )
 
     def allocation(self) -> dict[str, int]:
-        """Number of instances per cluster, for clusters with a template."""
-        return allocate(self.total_instances, self._counts())
+        """Number of instances per cluster, for clusters with a template. Empty without failures."""
+        names = sorted(name for name, found in self.templates_by_cluster.items() if found)
+        floor = min(self.floor, self.total_instances // max(1, len(names)))
+        shares = allocate(self.total_instances - floor * len(names), self._counts())
+        return {name: floor + shares.get(name, 0) for name in names if floor or name in shares} if shares else {}
 
     def _counts(self) -> dict[str, int]:
         return {
@@ -60,8 +65,8 @@ class FailureBiased:
         instances = self.allocation()
         shares = (
             Share(cluster=name, failures=failures, instances=instances.get(name, 0))
-            for name, failures in sorted(self._counts().items())
-            if failures > 0
+            for name, failures in sorted({**dict.fromkeys(instances, 0), **self._counts()}.items())
+            if failures > 0 or (self.floor and name in instances)
         )
         return Bias(upto=upto, shares=tuple(shares), by=self.by, of=self.of)
 

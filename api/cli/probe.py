@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shlex
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.episodes.names import is_episode_name
-from agents.envs.errors import OneInstance
-from agents.envs.foreign.dialect import Dialect, read_dialect
+from agents.envs.foreign.dialect import read_dialect
+from agents.envs.pool import PoolCommand
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
+from agents.envs.sandbox import PORT
+from projections.environments import ProbeFinding
 
 from ..environments.admission import Probed, probe_and_record, target_at
-from ..environments.connect import Placed, Where, placed_at
-from ..house import House
+from ..environments.connect import ANEW, Where, placed_at
 from ..settings import read_settings
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say, table
-from .sites import DialectFile
+from .sites import AdminPort, DialectFile, Port, SandboxId, Url
 
 AdminUrl = Annotated[
     str | None,
@@ -31,8 +32,25 @@ AdminUrl = Annotated[
 
 
 def probe(
-    site: Annotated[str, typer.Argument(metavar="SITE|URL", help="A bundled site, or the page URL of a running one.")],
+    site: Annotated[
+        str | None, typer.Argument(metavar="SITE|URL", help="A bundled site, or the page URL of a running one.")
+    ] = None,
+    *,
+    url: Url = None,
     admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="Start the site as a pool: one command line; {port} and {seed} are replaced."
+        ),
+    ] = None,
+    variable: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=TEXT", help="A variable for that command, such as SEED={seed}.")
+    ] = None,
+    processes: Annotated[int, typer.Option(min=1, help="Processes of the pool at a time.")] = 1,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Seeds of the instances; at least two, to compare them.")
     ] = ",".join(map(str, SEEDS)),
@@ -48,10 +66,11 @@ def probe(
     """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
-    if spoken is not None and spoken.one_instance:
-        raise OneInstance(url=site)
-    with open_project() as house, _site_to_probe(house, site, admin_url, spoken) as placed:
-        target = target_at(placed, seeds=chosen, rng_seed=rng_seed, dialect=spoken)
+    pool = None if command is None else _pool(command, variable or [])
+    asked = Where(None, admin_url, sandbox, port, admin_port, pool=pool, processes=processes)
+    name, where = _place(site, url, admin_url, asked)
+    with open_project() as house, placed_at(house, name, where, spoken) as placed:
+        target = target_at(placed, seeds=chosen, rng_seed=rng_seed)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(found.state) if as_json else _show(found)
     if found.state.failed_probes:
@@ -86,22 +105,29 @@ def reset(
         ERR.print("Open the address in a browser. `flywheel env serve` starts a bundled site.")
 
 
-@contextmanager
-def _site_to_probe(house: House, site: str, admin_url: str | None, dialect: Dialect | None) -> Iterator[Placed]:
-    """A bundled site in its own process, an environment that is no web site, or a running site at an address."""
-    if is_episode_name(site):
-        with placed_at(house, site, Where(admin_url)) as placed:
-            yield placed
-        return
-    if "://" not in site and admin_url is None:
-        with placed_at(house, site) as placed:
-            yield placed
-        return
-    if "://" not in site or admin_url is None:
-        raise typer.BadParameter("a running site needs the URL of its pages and --admin-url")
+def _pool(command: str, variables: list[str]) -> PoolCommand:
+    """The command of a pool, from one command line and `NAME=TEXT`s."""
+    if not all("=" in each for each in variables):
+        raise typer.BadParameter("a variable is NAME=TEXT, such as SEED={seed}")
+    return PoolCommand(
+        tuple(shlex.split(command)), {name: text for name, _, text in (each.partition("=") for each in variables)}
+    )
+
+
+def _place(site: str | None, url: str | None, admin_url: str | None, where: Where) -> tuple[str, Where]:
+    """Name and place of what to probe: a bundled site, one at an address or in a sandbox, or one without pages."""
+    if site is not None and is_episode_name(site):
+        return site, Where(url or admin_url)
+    address = url if url is not None or site is None or "://" not in site else site
+    if site is not None and where.pool is not None:
+        return site, where
+    if address is None and where.sandbox is None:
+        if site is None or admin_url is not None:
+            raise typer.BadParameter("a running site needs the URL of its pages, or --sandbox; a bundled one its name")
+        return site, ANEW
     _token()
-    with placed_at(house, site, Where(site, admin_url), dialect) as placed:
-        yield placed
+    name = site if site is not None and "://" not in site else address or where.sandbox or ""
+    return name, replace(where, url=address)
 
 
 def _token() -> str:
@@ -109,6 +135,12 @@ def _token() -> str:
     if token is None:
         raise typer.BadParameter("a running site needs its admin token in FLYWHEEL_ENV_ADMIN_TOKEN")
     return token.get_secret_value()
+
+
+def _detail_once(probe: ProbeFinding, said: dict[str, str]) -> str:
+    """What a probe found; what another one said before is referred to by that one's name."""
+    first = said.setdefault(probe.detail, probe.name)
+    return probe.detail if first == probe.name else f"as {first}"
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -122,8 +154,8 @@ def _seeds(text: str) -> tuple[int, ...]:
 
 def _show(found: Probed) -> None:
     meanings = {each.name: each.meaning for each in PROBES}
-    rows = [(probe.name, probe.outcome, meanings[probe.name], probe.detail) for probe in found.state.probes]
-    state = found.state
+    state, said = found.state, dict[str, str]()
+    rows = [(each.name, each.outcome, meanings[each.name], _detail_once(each, said)) for each in state.probes]
     table(
         ("probe", "outcome", "requirement", "found"), rows, title=f"{state.environment}, position {state.probed_since}"
     )

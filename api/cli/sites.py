@@ -15,7 +15,7 @@ from agents.envs.sandbox import PORT
 
 from ..environments.connect import Where, site_elsewhere
 from ..settings import read_settings
-from .output import emit_json
+from .output import ERR, emit_json
 
 Url = Annotated[str | None, typer.Option(help="Address of the pages of a running site.")]
 AdminUrl = Annotated[str | None, typer.Option(help="Admin address of the site, if different.")]
@@ -49,7 +49,7 @@ def observe_command(
     where = Where(url, admin_url, sandbox, port, admin_port)
     with site_elsewhere(read_settings(), known.site or "foreign", where) as site:
         through = known.model_copy(update={"headers": {**known.headers, **site.admin_headers}})
-        found = observe(site.admin_url, site.admin_token, through, may_seed=may_seed)
+        found = observe(site.admin_url, site.admin_token, through, may_seed=may_seed, page_url=site.url, say=ERR.print)
     emit_json(found.model_copy(update={"headers": known.headers}).model_dump(mode="json"))
 
 

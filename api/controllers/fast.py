@@ -44,7 +44,7 @@ from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
-from ..sweeps.missing import nothing_graded
+from ..sweeps.missing import count_missing, nothing_graded
 from ..sweeps.plan import (
     Draw,
     biased_generator,
@@ -57,7 +57,7 @@ from ..sweeps.plan import (
 )
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
-from .fast_next import FRUITLESS, Next, cover_tasks, decide
+from .fast_next import FLOOR, FRUITLESS, Next, cover_tasks, decide
 from .rounds import Watch, news, rounds_played, site_status, unseen
 
 Pool = Callable[[], TrialPool]
@@ -283,14 +283,15 @@ class Controller:
             advance()
 
     def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
-        """Generate more instances for tasks that failed in the last round; equally many per task if none failed."""
+        """Generate more instances for tasks that failed, or lack runs, in the last round; equally many if none did."""
         course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
         siblings = siblings_for_trials(pool(), course.siblings)
         last, held = last_round(self.house.store, views, self.site, found), benchmark_seeds(views, self.site)
         planned = sweeps_on(views, self.site)
         if last is not None:
             instances = seeds * len(found)
-            draw = Draw(fresh_seeds(planned, course, instances, held), instances, siblings, course.rng_seed)
+            seeds_left, missing = fresh_seeds(planned, course, instances, held), count_missing(views, last)
+            draw = Draw(seeds_left, instances, siblings, course.rng_seed, missing=missing, floor=FLOOR)
             towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures

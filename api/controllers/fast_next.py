@@ -26,6 +26,9 @@ from ..sweeps.executors import plays
 from ..sweeps.missing import is_in_vain
 from ..sweeps.seeds import fresh_seeds
 
+FLOOR = 1
+"""Instances that each task gets in every round, because a task that is not played is never seen to pass."""
+
 FRUITLESS = 2
 """Number of rounds after which the course stops if the last one used current memory and nothing is on trial."""
 
@@ -148,10 +151,12 @@ def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Ne
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
-    """True if a sweep used current memory and none of its runs without a trial piece failed."""
+    """True if a sweep used current memory, none of its runs without a trial piece failed, and each task passed once."""
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
-    return is_played_with(sweep, present) and not failed
+    seen = {spec.template for spec in sweep.specs if spec.is_plain and spec.spec_id in passed}
+    is_whole = seen.issuperset(each.template_id for each in sweep.templates)
+    return is_played_with(sweep, present) and not failed and is_whole
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:

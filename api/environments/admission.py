@@ -9,7 +9,6 @@ from functools import partial
 from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
 from agents.envs.environment import Environment
 from agents.envs.errors import NotAdmitted, OtherSite
-from agents.envs.foreign.dialect import Dialect
 from agents.envs.probing.local import probe_target
 from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
 from agents.envs.probing.target import Target
@@ -50,13 +49,11 @@ def probe_and_record(house: House, target: Target, reporter: Reporter, actor: st
     return Probed(state, admit(house.store, state, actor, reason))
 
 
-def target_at(
-    placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0, dialect: Dialect | None = None
-) -> Target:
+def target_at(placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int = 0) -> Target:
     """Target for probing a connected site. Raises EnvironmentFailure."""
     if placed.inside is not None:
         return placed.inside.target(seeds, rng_seed)
-    return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=dialect)
+    return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=placed.dialect)
 
 
 def first_admission(placed: Placed, reporter: Reporter) -> Admit | None:

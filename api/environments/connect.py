@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from agents.envs.connect import connect
+from agents.envs.connect import connect, keeps_contract
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
+from agents.envs.pool import PoolCommand, pooled_site
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
 from agents.executors.kits import Inside, Kit, kit_of
@@ -32,10 +33,10 @@ _SECRET: Final = "$FLYWHEEL_ENV_"  # noqa: S105 how such a name begins
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Location of a site: an address, or an existing Daytona sandbox.
+    """Location of a site: an address, an existing Daytona sandbox, or a command of which a pool starts processes.
 
     `admin_url` and `admin_port` are None if pages and admin API share an address. `token` names the variable of the
-    admin token.
+    admin token. At most `processes` of a pool run at a time.
     """
 
     url: str | None = None
@@ -44,6 +45,8 @@ class Where:
     port: int = PORT
     admin_port: int | None = None
     token: str = TOKEN
+    pool: PoolCommand | None = None
+    processes: int = 1
 
 
 ANEW = Where()
@@ -52,11 +55,15 @@ ANEW = Where()
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A running site and its environment. `inside` is what an environment in this process can do besides."""
+    """A running site and its environment. `inside` is what an environment in this process can do besides.
+
+    `dialect` is how the site is spoken to; None if it keeps our own contract.
+    """
 
     site: Site
     environment: Environment
     inside: Inside | None = None
+    dialect: Dialect | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -68,7 +75,8 @@ class Placed:
 def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | None = None) -> Iterator[Placed]:
     """Start or connect to a site. A single-instance site is leased through the project's database.
 
-    Without a location, a registered site is where its registration says, and speaks the dialect that it names.
+    Without a location, a registered site is where its registration says, and speaks the dialect that it names. Without
+    a dialect, an address that does not keep our contract gets the tolerant client.
     Raises UnknownSite, NoSite, BadSiteUrl, SandboxFailed; for an environment of a kit what opening it raises.
     """
     if where == ANEW and (registered := house.views().get(REGISTRATIONS, name)) is not None:
@@ -78,12 +86,19 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
         with open_kit(house, kit, name, where.url) as inside:
             yield Placed(Site(name, inside.address, inside.address, ""), inside.environment, inside)
         return
+    if where.pool is not None:
+        with pooled_site(name, where.pool, with_secrets(dialect) or Dialect(), processes=where.processes) as pool:
+            yield Placed(Site(name, pool.admin_url, pool.admin_url, ""), pool, dialect=dialect)
+        return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
-    with running as site, connect(site, with_secrets(dialect)) as environment:
-        if dialect is None or not dialect.one_instance:
-            yield Placed(site, environment)
-        else:
-            yield Placed(site, with_lease(environment, DatabaseLeases(house.engine, this_process())))
+    with running as site:
+        spoken = with_secrets(dialect) or (None if where == ANEW or keeps_contract(site) else Dialect())
+        with connect(site, spoken) as environment:
+            if spoken is None or not spoken.one_instance:
+                yield Placed(site, environment, dialect=spoken)
+            else:
+                leased = with_lease(environment, DatabaseLeases(house.engine, this_process()))
+                yield Placed(site, leased, dialect=spoken)
 
 
 def open_kit(house: House, kit: Kit, name: str, url: str | None) -> AbstractContextManager[Inside]:

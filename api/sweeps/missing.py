@@ -64,6 +64,12 @@ def is_in_vain(views: Views, sweep: SweepPlanned) -> bool:
     return all(spec.spec_id in missing for spec in sweep.specs)
 
 
+def count_missing(views: Views, sweep: SweepPlanned) -> dict[str, int]:
+    """Number of missing runs of a sweep, by template."""
+    missing = {key for key, run in views.find(RUNS, f"{sweep.sweep}__").items() if run.status == "missing"}
+    return dict(Counter(spec.template for spec in sweep.specs if spec.spec_id in missing))
+
+
 def nothing_graded(store: EventStore, views: Views, sweep: str) -> NothingGraded:
     """The error that every run of a sweep is missing, with the reasons."""
     return NothingGraded(sweep=sweep, actual="; ".join(describe_missing(read_missing(store, views, f"{sweep}__"))))

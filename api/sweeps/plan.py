@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
@@ -107,13 +108,19 @@ def is_planned(store: EventStore, sweep: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Size and seeds of a biased sweep."""
+    """Size and seeds of a biased sweep.
+
+    `missing` counts runs that ended without a grade, by the same key as failures; they draw instances as those do.
+    `floor` is the number of instances that each key gets in any case.
+    """
 
     seeds: Sequence[int]
     instances: int
     siblings: int
     rng_seed: int
     temperatures: Sequence[int] = ()
+    missing: Mapping[str, int] = field(default_factory=dict)
+    floor: int = 0
 
 
 def biased_generator(
@@ -121,12 +128,14 @@ def biased_generator(
 ) -> FailureBiased:
     """Generator that draws more instances where runs of the site (or only of the sweep `of`) failed."""
     prefix = "" if of is None else f"{of}__"
+    counts = Counter(
+        failures_by(views.find(FAILURES, prefix).values(), sorting, site, contaminated_runs(views, prefix))
+    )
+    counts.update(draw.missing)
     return FailureBiased(
         sweep=name,
         templates_by_cluster=sorted_by(found, sorting),
-        cluster_failure_counts=failures_by(
-            views.find(FAILURES, prefix).values(), sorting, site, contaminated_runs(views, prefix)
-        ),
+        cluster_failure_counts=dict(counts),
         seeds=draw.seeds,
         total_instances=draw.instances,
         siblings_per_instance=draw.siblings,
@@ -134,6 +143,7 @@ def biased_generator(
         temperatures=draw.temperatures,
         by=sorting,
         of=of,
+        floor=draw.floor,
     )
 
 

@@ -10,7 +10,10 @@ RecoveryMode = Literal["add_hint", "edit_step", "insert_steps", "halt"]
 """add_hint: another target that was seen on the page. edit_step: another address or option. insert_steps: steps that
 have to be taken before or after. halt: no proposal. In order of cost, cheapest first."""
 
-RecoveryReason = Literal["proposed", "nothing_worked", "nothing_to_try", "budget_used_up", "site_failed"]
+RecoveryReason = Literal[
+    "proposed", "nothing_worked", "nothing_to_try", "budget_used_up", "site_failed", "no_such_control"
+]
+"""no_such_control: the failed step's page has no control with a name like the one it names, and nothing else worked."""
 
 
 class RecoveryDecided(Event):

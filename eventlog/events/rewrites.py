@@ -34,10 +34,14 @@ class FollowLink(FrozenModel):
 
 
 class EditStep(FrozenModel):
-    """Replace the anchored step by another one."""
+    """Replace the anchored step by another one, and take the steps of `then` after it.
+
+    `then` is omitted when stored empty, so digests stay the same.
+    """
 
     kind: Literal["edit_step"] = "edit_step"
     step: Step
+    then: Annotated[tuple[Step, ...], Field(exclude_if=lambda then: not then)] = ()
 
 
 class InsertSteps(FrozenModel):

@@ -29,6 +29,11 @@ PLAIN: Mapping[str, str] = {
     "boats": FORM,
     "boats/7": "<h1>Bayliner</h1><p>Blue &amp; white, 5&nbsp;m</p><table><tr><th>Make<td>Bayliner</table>",
     "found": "<h1>Found</h1>",
+    "unnamed": "<form method='post' action='echo'><b id='w' hidden>Ship to</b><input name='to' aria-labelledby='w'>"
+    "<input name='note' placeholder='Note'><input type='checkbox' name='ok' title='Terms'>"
+    "<fieldset><legend>Payment</legend><label><input type='radio' name='pay' value='l' checked>Later</label>"
+    "<label><input type='radio' name='pay' value='n'>Now</label></fieldset>"
+    "<button aria-label='Order'><svg></svg></button></form>",
     "windows": "<a href='boats/7' target='_blank'>New window</a>"
     "<form><button type=button onclick=\"window.open('boats/7')\">By script</button></form>",
     "hidden": "<h1>Shown</h1><a href='gone' style='display:none'>Boat</a>"

@@ -74,7 +74,7 @@ def test_what_is_written_and_chosen_is_in_the_view(chromium: Chromium, own: OwnS
         '[field] Price: "40000"',
         '[choice] Make: "Yamaha" of "Any", "Yamaha"',
         '[field] Note: "two lines"',
-        "[box] Sure: checked",
+        '[choice] Sure: "checked" of "checked", "not checked"',
     ):
         assert line in str(found[-1]).splitlines()
 
@@ -83,9 +83,9 @@ def test_a_box_that_was_unchecked_in_the_window_is_seen_unchecked(chromium: Chro
     with chromium.visit(own.root) as surface:
         surface.act(OPEN)
         surface.act(step("fill_field", "Email", "a@b.test"))
-        assert "[box] Sure: checked" in str(surface.view())
+        assert '[choice] Sure: "checked" of' in str(surface.view())
         surface.act(Step(type="press_key", intent="to the box", value="Tab"))
         surface.act(Step(type="press_key", intent="change it", value="Space"))
-        assert "[box] Sure: not checked" in str(surface.view())
+        assert '[choice] Sure: "not checked" of' in str(surface.view())
         surface.act(go("/boats"))
-        assert "[box] Sure: checked" in str(surface.view())
+        assert '[choice] Sure: "checked" of' in str(surface.view())

@@ -103,6 +103,16 @@ PLANS: dict[str, tuple[Step, ...]] = {
     "no page yet": (step("click", "Bayliner"),),
     "no field yet": (step("fill_field", "Price", "1"),),
     "text": (go("/note.txt"),),
+    "a box that is cleared": (OPEN, step("select_option", "Sure", "not checked"), step("submit", "Send")),
+    "controls without labels": (
+        go("/unnamed"),
+        step("fill_field", "Ship to", "the quay"),
+        step("fill_field", "Note", "soon"),
+        step("select_option", "Terms", "checked"),
+        step("select_option", "Payment", "Now"),
+        step("submit", "Order"),
+    ),
+    "a radio button that there is not": (go("/unnamed"), step("select_option", "Payment", "Never")),
     "the first page": (go("/"), step("click", "Boats"), step("click", "Bayliner")),
 }
 

@@ -13,7 +13,7 @@ from agents.envs.foreign.dialect import read_dialect
 from agents.envs.provider import Site
 from api.cli.main import run_command
 from tests.conftest import Database
-from tests.foreign_site import TOKEN, Speech
+from tests.foreign_site import TASK, TOKEN, Speech
 from tests.preview_host import preview_of, recorded_api
 from tests.sites import SharedSite
 
@@ -55,11 +55,22 @@ def test_what_was_observed_is_a_dialect_to_list_tasks_with(site: Site, flywheel:
     )
 
 
-def test_a_site_of_one_instance_is_refused_by_the_probes_at_once(flywheel: Flywheel, tmp_path: Path) -> None:
+def test_a_site_of_one_instance_is_probed_one_instance_at_a_time(
+    site: Site, flywheel: Flywheel, tmp_path: Path
+) -> None:
     file = tmp_path / "harbour.json"
-    file.write_text('{"site": "harbour", "tasks": [{"task_id": "T1", "instruction": "go"}]}')
-    code, _, err = flywheel("probe", "http://127.0.0.1:9", "--admin-url", "http://127.0.0.1:9", "--dialect", str(file))
-    assert (code, "one instance at a time" in " ".join(err.split())) == (1, True)
+    tasks = [{"task_id": TASK, "instruction": "reveal the two cheapest"}]
+    file.write_text(json.dumps({"site": "harbour", "tasks": tasks}))
+    code, out, err = flywheel("probe", "--url", site.url, "--dialect", str(file), "--json")
+    assert code == 0, err
+    found = {each["name"]: each["outcome"] for each in json.loads(out)["probes"]}
+    assert {name for name, outcome in found.items() if outcome == "skipped"} == {
+        "oracle_agent",
+        "side_by_side",
+        "pages_port",
+        "killed_process",
+    }
+    assert set(found.values()) == {"passed", "skipped"}
 
 
 def test_a_plain_address_needs_no_description(site: Site, shared_site: SharedSite, flywheel: Flywheel) -> None:

@@ -105,12 +105,28 @@ def test_observing_finds_what_the_site_does() -> None:
     speech = Speech(seeding="seed", mutations=False, refuses=403, unknown=404)
     with speaking(speech) as (site, _):
         found = observe(site.admin_url, TOKEN, may_seed=True)
-    assert (found.seeding, found.paths.mutations, found.refused) == ("seed", None, (403,))
+    assert (found.seeding, found.paths.mutations, found.refused) == ("seed", "/__env__/state", (403,))
     assert (found.unknown_task_status, found.unknown_task_reason) == ((404,), None)
     with speaking(Speech(seeding="ignored", since="ignored", own_row=True)) as (site, _):
         found = observe(site.admin_url, TOKEN, may_seed=True)
     assert (found.seeding, found.only_seed, found.since_filters) == ("none", BOOT_SEED, False)
     assert found.row.operation == ("operation",)
+
+
+def test_observing_tells_a_state_that_says_too_little_from_a_call_that_takes_no_seed() -> None:
+    said: list[str] = []
+    with speaking(Speech(seeding="seed", facets=False)) as (site, _):
+        found = observe(site.admin_url, TOKEN, may_seed=True, say=said.append)
+    assert (found.seeding, found.witnesses) == ("seed", ("/",))
+    assert [sentence.partition(":")[0] for sentence in said] == [
+        "health names no tasks",
+        "health does not say the site's name",
+    ]
+    said.clear()
+    with speaking(Speech(seeding="ignored", facets=False, mutations=False)) as (site, _):
+        found = observe(site.admin_url, TOKEN, may_seed=True, say=said.append)
+    assert (found.seeding, found.witnesses, found.row.listed) == ("none", (), ("recent_audit",))
+    assert any("`witnesses`" in sentence for sentence in said)
 
 
 def test_a_site_that_is_gone_is_down() -> None:

@@ -104,6 +104,21 @@ def test_the_sweep_says_why_it_draws_what_it_draws_and_holds_only_what_is_drawn(
     assert [each.template_id for each in event.templates] == ["a0", "a1", "b0"]
 
 
+@given(COUNTS, st.integers(0, 60))
+def test_with_a_floor_each_cluster_is_drawn_as_far_as_the_budget_goes(counts: dict[str, int], budget: int) -> None:
+    found = replace(draw(counts, budget), floor=1).allocation()
+    assert sum(found.values()) in {0, budget}
+    if found and budget >= len("abcdefgh"):
+        assert set(found) == set("abcdefgh")
+
+
+def test_after_an_outage_a_task_without_a_graded_failure_is_still_drawn() -> None:
+    generator = replace(draw({"a": 59}, 16), floor=1)
+    assert generator.allocation() == {"a": 9, **dict.fromkeys("bcdefgh", 1)}
+    assert Share(cluster="b", failures=0, instances=1) in generator.bias(1).shares
+    assert {spec.template[0] for spec in generator.specs()} == set("abcdefgh")
+
+
 def test_a_cluster_that_the_budget_did_not_reach_keeps_its_share_of_nothing() -> None:
     bias = replace(draw({"a": 10, "b": 1, "zzz": 5}, 3), by="template", of="s0").bias(99)
     assert [(share.cluster, share.failures, share.instances) for share in bias.shares] == [("a", 10, 3), ("b", 1, 0)]

@@ -51,7 +51,7 @@ def test_headings_texts_links_fields_and_buttons_stand_in_the_order_of_the_page(
         '[choice] Make: "Sea Ray" of "Any", "Sea Ray"',
         '[field] Maximum price: "5"',
         '[field] Notes: "two lines"',
-        "[box] Only new: checked",
+        '[choice] Only new: "checked" of "checked", "not checked"',
         '[field] Password: "set"',
         "Lost",
         "[button] Find",

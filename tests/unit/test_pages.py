@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
+from agents.envs.clients.controls import controls
 from agents.envs.clients.pages import LONGEST_TEXT, Absent, Page
 from agents.envs.clients.session import Session
 from agents.envs.errors import ContractBroken, EnvironmentDown
@@ -110,6 +111,61 @@ def test_a_form_that_posts_sends_every_value_in_its_body() -> None:
 def test_a_form_without_an_action_goes_to_its_own_page() -> None:
     request = sent("<form><input name=a value=1><button>Go</button></form>", "Go")
     assert str(request.url) == ROOT + "?a=1"
+
+
+UNNAMED = """
+<form action="/i/abc/found"><b id="w1">Ship</b> <b id="w2">to</b><input name="to" aria-labelledby="w1 w2" title="no">
+<input name="a" aria-label="Weight" placeholder="no"><input name="b" placeholder="Length" title="no">
+<input name="c" title="Colour"><input name="depth"><input type="hidden" name="h" value="1"><input type="file" name="f">
+<input type="checkbox" name="ok" value="1" title="Terms"><fieldset><legend>Payment</legend>
+<label><input type="radio" name="pay" value="l" checked>Later</label><input type="radio" name="pay" id="n" value="n">
+<label for="n">Now</label></fieldset><button aria-label="Order"></button></form><a href="x" title="Further"></a>"""
+
+
+@pytest.mark.parametrize(
+    ("label", "name"), [("Ship to", "to"), ("weight", "a"), ("Length:", "b"), ("Colour", "c"), ("Depth", "depth")]
+)
+def test_a_field_without_a_label_goes_by_what_names_it_first(label: str, name: str) -> None:
+    assert query(sent(UNNAMED, "Order", (label, "7")))[name] == "7"
+
+
+@pytest.mark.parametrize("label", ["no", "h", "f", "a", "Terms", "Payment"])
+def test_what_names_a_field_otherwise_or_is_no_text_field_is_not_written_into(label: str) -> None:
+    with pytest.raises(Absent, match="no_such_field"):
+        opened(UNNAMED).fill(label, "x")
+
+
+def test_boxes_and_radio_buttons_are_choices() -> None:
+    assert query(sent(UNNAMED, "Order", ("Ship to", "x"))).get("ok") is None
+    page = opened(UNNAMED)
+    page.choose("Terms", "checked")
+    page.choose("Payment", "Now")
+    shown = {each.label: (each.kind, each.options, each.value) for each in controls(page) if each.options}
+    assert shown == {
+        "Terms": ("box", ("checked", "not checked"), "checked"),
+        "Payment": ("choice", ("Later", "Now"), "Now"),
+    }
+    page.choose("Terms", "not checked")
+    page.choose("Payment", "Later")
+    assert page.document.forms[0].form_values()[-1] == ("pay", "l")
+    with pytest.raises(Absent, match="no_such_option"):
+        page.choose("Payment", "Never")
+
+
+def test_a_link_and_a_button_without_text_go_by_what_names_them() -> None:
+    page = opened(UNNAMED)
+    assert (page.link("Further").path, page.button("order").get("aria-label")) == ("/x", "Order")
+    assert [line for line in page.text().splitlines() if line.startswith("[label]")] == [
+        "[label] Ship to",
+        "[label] Weight",
+        "[label] Length",
+        "[label] Colour",
+        "[label] depth",
+        "[label] Terms",
+        "[label] Later",
+        "[label] Payment",
+        "[label] Now",
+    ]
 
 
 @pytest.mark.parametrize("label", ["Lost", "Unheard of", "Mak", ""])

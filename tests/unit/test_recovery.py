@@ -382,14 +382,14 @@ def test_where_there_is_nothing_to_try_recovery_halts_and_says_so() -> None:
     ]
 
 
-@pytest.mark.parametrize("looks", [0, 1, 5])
-def test_no_more_looks_are_taken_than_the_budget_has(looks: int) -> None:
+@pytest.mark.parametrize(("looks", "why"), [(0, "budget_used_up"), (1, "no_such_control"), (5, "no_such_control")])
+def test_no_more_looks_are_taken_than_the_budget_has(looks: int, why: str) -> None:
     plan = (START, TO_PAPERS, LOOK, SAVE)
     around = Around(PAPERS)
     run = failed_run("marketplace", plan, lambda piece: apply_overlay(plan, [] if piece is None else [piece]), 3, 40)
     found = recover("run-1", run, around, Budgets(looks=looks))
     assert len(around.walks) == looks
-    assert [each.reason for each in found.decided if each.mode == "halt"] == ["budget_used_up"]
+    assert [each.reason for each in found.decided if each.mode == "halt"] == [why]
 
 
 def test_a_run_and_a_step_are_given_only_so_many_proposals() -> None:

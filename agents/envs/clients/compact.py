@@ -1,7 +1,7 @@
 """Compact view of a page for a model: one line per heading, text, link, field or button, in page order. Pure.
 
-Controls are named by their visible text, as in the steps of plans. Addresses are paths from the instance's root, so the
-same seed gives the same bytes in every instance.
+Controls are named as in the steps of plans; a checkbox is a choice between `checked` and `not checked`. Addresses are
+paths from the instance's root, so the same seed gives the same bytes in every instance.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .names import ChoiceControl, choice_of, label_text, labelled_control, unlabelled_controls
 from .pages import Link, Page, caption_of, element_text, enclosing_form, normalize_label
 
 LONGEST_VIEW: Final = 6_000
@@ -51,6 +52,7 @@ def compact_view(page: Page, longest: int = LONGEST_VIEW) -> str:
     anchors = list(page.anchors())
     names = Counter(normalize_label(link.text) for _, link in anchors)
     shown = {element: _link(link, names) for element, link in anchors}
+    shown |= {control: _field(page, name, control) for control, name in unlabelled_controls(page.document)}
     lines = list(_lines(_parts(page.document, page, shown)))
     return "\n".join([*head, *_fit_lines(lines, longest - sum(len(line) + 1 for line in head))])
 
@@ -88,7 +90,8 @@ def _lines(parts: Iterator[_Part]) -> Iterator[_Line]:
 
 def _parts(element: Any, page: Page, links: Mapping[Any, str]) -> Iterator[_Part]:
     """Parts of an element and of its descendants."""
-    if not isinstance(element.tag, str) or element.tag in _UNSEEN or element.get("hidden") is not None:
+    is_seen = isinstance(element.tag, str) and (element.tag not in _UNSEEN or element in links)
+    if not is_seen or element.get("hidden") is not None:
         return
     line = _line(element, page, links)
     if line is not None:
@@ -111,16 +114,15 @@ def _line(element: Any, page: Page, links: Mapping[Any, str]) -> _Line | None:
     """Line of a heading or control; an empty line for what is left out; None for any other element."""
     found: str | None = None
     match element.tag:
-        case "a":
+        case "a" | "select" | "textarea":
             found = links.get(element)
         case "label":
-            control = page.control_of(element)
-            found = None if control is None else _field(caption_of(element), control)
+            found = _label(page, element, links)
         case "button":
-            found = f"[button] {element_text(element)}" if enclosing_form(element) is not None else ""
+            found = f"[button] {caption_of(element)}" if enclosing_form(element) is not None else ""
         case "input":
             is_button = element.get("type") == "submit" and enclosing_form(element) is not None
-            found = f"[button] {element.get('value') or ''}" if is_button else ""
+            found = links.get(element, f"[button] {caption_of(element)}" if is_button else "")
         case "h1" | "h2" | "h3" | "h4":
             found = f"{_HEADINGS[element.tag]}{element_text(element)}" if element.find(".//a") is None else None
     return None if found is None else _Line(found[:LONGEST_LINE] if element.tag != "label" else found, is_kept=True)
@@ -132,21 +134,31 @@ def _link(link: Link, names: Mapping[str, int]) -> str:
     return f"[link] {link.text}" if is_clear else f"[link] {link.text} -> {link.path}"
 
 
-def _field(caption: str, control: Any) -> str:
+def _label(page: Page, label: Any, shown: Mapping[Any, str]) -> str | None:
+    """The line of a label: its control. The first radio button of a group stands for all of them."""
+    control = labelled_control(page.document, label)
+    if control is None:
+        return None
+    if control.get("type") == "radio":
+        return shown.get(control, "") if label in control.iterancestors("label") else ""
+    return _field(page, label_text(label), control)
+
+
+def _field(page: Page, caption: str, control: Any) -> str:
     """A field with its kind, its options and its current value."""
-    name = caption.rstrip(":* ")[:LONGEST_LINE]
-    if control.tag == "select":
-        options = list(control.iter("option"))
-        chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
-        shown = [f'"{element_text(each)[:LONGEST_LINE]}"' for each in options[:MOST_OPTIONS]]
-        more = f", and {len(options) - MOST_OPTIONS} more" if len(options) > MOST_OPTIONS else ""
-        now = "" if chosen is None else element_text(chosen)[:LONGEST_LINE]
-        return f'[choice] {name}: "{now}" of {", ".join(shown)}{more}'
+    name, choice = caption.rstrip(":* ")[:LONGEST_LINE], choice_of(page.document, control)
+    if choice is not None:
+        return _choice(name, choice)
     if control.tag == "textarea":
         holds = _SPACE.sub(" ", str(control.value or "")).strip()  # browsers drop the first line break of a textarea
         return f'[field] {name}: "{holds[:LONGEST_LINE]}"'
     kind = str(control.get("type") or "text")
-    if kind in {"checkbox", "radio"}:
-        return f"[box] {name}: {'checked' if control.get('checked') is not None else 'not checked'}"
     holds = "set" if kind == "password" and control.get("value") else str(control.get("value") or "")[:LONGEST_LINE]
     return f'[field] {name}: "{holds}"'
+
+
+def _choice(name: str, choice: ChoiceControl) -> str:
+    """A choice with what is chosen, and its options."""
+    shown = [f'"{each[:LONGEST_LINE]}"' for each in choice.options[:MOST_OPTIONS]]
+    more = f", and {len(choice.options) - MOST_OPTIONS} more" if len(choice.options) > MOST_OPTIONS else ""
+    return f'[choice] {name}: "{choice.chosen[:LONGEST_LINE]}" of {", ".join(shown)}{more}'

@@ -1,4 +1,4 @@
-"""Controls of a page by their visible names: links, buttons, fields, choices. Pure."""
+"""Controls of a page by their names: links, buttons, fields, choices, boxes. Pure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from typing import Any, Literal
 
 from eventlog.events import Step
 
-from .pages import Page, caption_of, element_text, enclosing_form, normalize_label
+from .names import choice_of, label_text, labelled_control, unlabelled_controls
+from .pages import Page, caption_of, enclosing_form, normalize_label
 
-ControlKind = Literal["link", "button", "field", "choice"]
+ControlKind = Literal["link", "button", "field", "choice", "box"]
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
     """One control. `form` is the number of its form on the page, None outside of forms.
 
-    `path` is where a link leads, from the instance's root; "" if that is unknown. `options` are those of a choice,
-    `value` is a field's content or the chosen option. `is_named` is False if the page gives the control no name, and
-    its label only counts its position.
+    `path` is where a link leads, from the instance's root; "" if that is unknown. `options` are those of a choice or a
+    box, `value` is a field's content or the chosen option. Radio buttons are one choice. `is_named` is False if the
+    page gives the control no name, and its label only counts its position.
     """
 
     kind: ControlKind
@@ -44,26 +45,26 @@ def _links(page: Page) -> Iterator[Control]:
 
 def _in_forms(page: Page) -> Iterator[Control]:
     forms = {form: number for number, form in enumerate(page.document.iter("form"))}
-    for element in page.document.iter("label", "button", "input"):
+    named = dict(unlabelled_controls(page.document))
+    for element in page.document.iter("label", "button", "input", "select", "textarea"):
         if element.tag == "label":
-            control = page.control_of(element)
-            if control is not None:
-                yield _field(caption_of(element), control, forms.get(enclosing_form(control)))
+            control = labelled_control(page.document, element)
+            if control is not None and control.get("type") != "radio":
+                yield _field(page, label_text(element), control, forms.get(enclosing_form(control)))
+        elif element in named:
+            yield _field(page, named[element], element, forms.get(enclosing_form(element)))
         elif element.tag == "button" or element.get("type") == "submit":
-            caption = element_text(element) if element.tag == "button" else str(element.get("value") or "")
             form = forms.get(enclosing_form(element))
-            if caption and form is not None:
+            if (caption := caption_of(element)) and form is not None:
                 yield Control("button", caption, form)
 
 
-def _field(caption: str, control: Any, form: int | None) -> Control:
-    name = caption.rstrip(":* ")
-    if control.tag != "select":
+def _field(page: Page, caption: str, control: Any, form: int | None) -> Control:
+    name, choice = caption.rstrip(":* "), choice_of(page.document, control)
+    if choice is None:
         return Control("field", name, form, value=str(control.get("value") or "") if control.tag == "input" else "")
-    options = tuple(control.iter("option"))
-    chosen = next((each for each in options if each.get("selected") is not None), options[0] if options else None)
-    shown = tuple(element_text(each) for each in options)
-    return Control("choice", name, form, options=shown, value="" if chosen is None else element_text(chosen))
+    kind: ControlKind = "box" if choice.kind == "box" else "choice"
+    return Control(kind, name, form, options=choice.options, value=choice.chosen)
 
 
 def offers(shown: Sequence[Control], step: Step) -> bool:
@@ -75,6 +76,8 @@ def offers(shown: Sequence[Control], step: Step) -> bool:
         case "submit":
             return any(wanted == normalize_label(each.label) for each in shown if each.kind == "button")
         case "fill_field" | "select_option":
-            return any(wanted == normalize_label(each.label) for each in shown if each.kind in {"field", "choice"})
+            return any(
+                wanted == normalize_label(each.label) for each in shown if each.kind in {"field", "choice", "box"}
+            )
         case _:
             return True

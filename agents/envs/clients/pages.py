@@ -1,4 +1,4 @@
-"""Pages as an agent sees them: read, and filled in by visible label. Pure over the parsed document."""
+"""Pages as an agent sees them: read, and filled in by the names of their controls. Pure over the parsed document."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 from urllib.parse import urljoin, urlsplit
 
 from lxml import etree, html
+
+from .names import CHECKED, ChoiceControl, choice_of, label_text, labelled_control, spoken_text, unlabelled_controls
 
 LONGEST_TEXT: Final = 4_000
 _SPACE = re.compile(r"\s+")
@@ -51,7 +53,7 @@ class Page:
         for element in self.document.iter("a"):
             target = join_address(self.address, element.get("href") or "")
             if element.get("href") and target.startswith(self.root):
-                yield element, Link(element_text(element), "/" + target.removeprefix(self.root))
+                yield element, Link(spoken_text(element), "/" + target.removeprefix(self.root))
 
     def link(self, label: str) -> Link:
         """The link with this text, else the first whose text contains it. Raises Absent."""
@@ -71,32 +73,31 @@ class Page:
         return found[0]
 
     def field(self, label: str) -> Any:
-        """Form control of a label. Raises Absent."""
+        """Form control of this name: that of a label, else one that is named otherwise. Raises Absent."""
+        wanted = normalize_label(label)
         for element in self.document.iter("label"):
-            if normalize_label(caption_of(element)) == normalize_label(label):
-                control = self.control_of(element)
+            if normalize_label(label_text(element)) == wanted:
+                control = labelled_control(self.document, element)
                 if control is not None:
                     return control
+        for control, name in unlabelled_controls(self.document):
+            if wanted and normalize_label(name) == wanted:
+                return control
         raise Absent("no_such_field", label)
-
-    def control_of(self, label: html.HtmlElement) -> Any:
-        """Control of a label element; None if it has none."""
-        target = label.get("for")
-        return label.find(".//*[@name]") if target is None else self.document.get_element_by_id(target, None)
 
     def button(self, label: str) -> Any:
         """The button with this caption, inside its form. Raises Absent."""
         for element in self.document.iter("button", "input"):
-            caption = element_text(element) if element.tag == "button" else str(element.get("value") or "")
             is_button = element.tag == "button" or element.get("type") == "submit"
-            if is_button and normalize_label(caption) == normalize_label(label) and enclosing_form(element) is not None:
+            is_it = is_button and normalize_label(caption_of(element)) == normalize_label(label)
+            if is_it and enclosing_form(element) is not None:
                 return element
         raise Absent("no_such_field", label)
 
     def fillable(self, label: str) -> Any:
         """Text field of a label. Raises Absent."""
         control = self.field(label)
-        if control.tag not in {"input", "textarea"}:
+        if control.tag not in {"input", "textarea"} or choice_of(self.document, control) is not None:
             raise Absent("no_such_field", label)
         return control
 
@@ -108,23 +109,31 @@ class Page:
         else:
             control.set("value", value)
 
-    def option(self, label: str, option: str) -> tuple[Any, int]:
-        """The choice of a label, and the index of its option with this visible text. Raises Absent."""
+    def option(self, label: str, option: str) -> tuple[ChoiceControl, int]:
+        """The choice of this name, and the index of its option with this visible text. Raises Absent.
+
+        A radio button that is named itself may be `checked`, as a box may.
+        """
         control = self.field(label)
-        if control.tag != "select":
+        found = choice_of(self.document, control)
+        if found is None:
             raise Absent("no_such_field", label)
-        for place, element in enumerate(control.iter("option")):
-            if normalize_label(element_text(element)) == normalize_label(option):
-                return control, place
+        wanted = normalize_label(option)
+        for place, text in enumerate(found.options):
+            if normalize_label(text) == wanted:
+                return found, place
+        if (
+            found.kind == "radios"
+            and wanted == CHECKED
+            and normalize_label(label) in map(normalize_label, found.options)
+        ):
+            return found, found.parts.index(control)
         raise Absent("no_such_option", option)
 
     def choose(self, label: str, option: str) -> None:
         """Choose an option by its visible text. Raises Absent."""
-        control, chosen = self.option(label, option)
-        for place, element in enumerate(control.iter("option")):
-            element.attrib.pop("selected", None)
-            if place == chosen:
-                element.set("selected", "selected")
+        found, place = self.option(label, option)
+        found.choose(place)
 
     def text(self) -> str:
         """Text of the page, one line per block, without addresses: equal for equal seeds in every instance."""
@@ -167,10 +176,9 @@ def element_text(element: Any) -> str:
     return _SPACE.sub(" ", str(element.text_content())).strip()
 
 
-def caption_of(label: html.HtmlElement) -> str:
-    """Text of a label, without the content of controls inside it."""
-    own = label.xpath(".//text()[not(ancestor::select or ancestor::textarea or ancestor::button)]")
-    return _SPACE.sub(" ", "".join(map(str, own))).strip()
+def caption_of(button: Any) -> str:
+    """Caption of a button."""
+    return spoken_text(button) if button.tag == "button" else str(button.get("value") or button.get("aria-label") or "")
 
 
 def normalize_label(text: str) -> str:
@@ -179,12 +187,20 @@ def normalize_label(text: str) -> str:
 
 
 _BLOCKS: Final = ("title", "h1", "h2", "h3", "p", "li", "a", "label", "button", "td", "th", "dt", "dd", "option")
+_SILENT: Final = frozenset({"option", "input", "select", "textarea"})
 
 
 def _lines(document: html.HtmlElement) -> Iterator[str]:
-    for element in document.iter(*_BLOCKS):
-        if element.tag != "option" and (words := element_text(element)) and not _has_block(element):
+    named = dict(unlabelled_controls(document))
+    for element in document.iter(*_BLOCKS, *({"input", "select", "textarea"} if named else ())):
+        if element in named:
+            yield f"[label] {named[element]}"
+        elif element.tag not in _SILENT and (words := _block_text(element)) and not _has_block(element):
             yield f"[{element.tag}] {words}" if element.tag in {"a", "label", "button"} else words
+
+
+def _block_text(element: Any) -> str:
+    return spoken_text(element) if element.tag in {"a", "button"} else element_text(element)
 
 
 def _has_block(element: Any) -> bool:

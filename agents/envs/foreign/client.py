@@ -99,6 +99,10 @@ class ForeignClient(Connected):
                 self._forget(self._instance_of_seed(seed + 1 if seed < LARGEST_SEED else seed - 1, None))
             return self._instance_of_seed(seed, instance)
 
+    def assume_open(self, instance: Instance) -> None:
+        """Treat an instance that another client made as open, to ask the site about it."""
+        self._open[instance.instance] = instance.seed
+
     def oracle(self, instance: Instance | str, task_id: str) -> Graded:
         """Grade an instance for one task. Raises TaskNotGraded, also if the site reports it as a reason."""
         self._check_open(instance)

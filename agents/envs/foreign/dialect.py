@@ -23,6 +23,7 @@ MOST_BYTES: Final = 256 * 2**10
 """The most bytes of a file with a dialect."""
 
 Path_ = Annotated[str, Field(pattern=r"^/[^\s?#]*$"), AfterValidator(check_path)]
+WitnessPath = Annotated[str, Field(pattern=r"^/[^\s#]*$"), AfterValidator(check_path)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 HeaderValue = Annotated[str, Field(pattern=r"^[\t\x20-\x7e]*$")]
 """What HTTP lets stand in a header: a line break would begin another header, or another request."""
@@ -99,7 +100,7 @@ class Dialect(_Part):
         "updated_at",
         "seed",
     )
-    witnesses: tuple[Path_, ...] = ()
+    witnesses: tuple[WitnessPath, ...] = ()
 
     @field_validator("unknown_task_reason")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from typing import Any, Final
@@ -15,10 +15,15 @@ from ..contract import LARGEST_SEED
 from .client import ABSENT
 from .dialect import Dialect, MutationFields, Seeding
 from .reading import changed_fields, is_unknown_task, state_fingerprint
+from .witnesses import find_witnesses
 
 NO_TASK: Final = "flywheel.no_such_task"
 NO_TOKEN: Final = "flywheel-asks-with-a-wrong-token"  # noqa: S105 (wrong on purpose)
-SEEDS: Final = (1, 2)
+SEEDS: Final = (1, 2, 3, 5)
+"""Seeds that are tried; the first twice. Two of them may meet, all of them do not."""
+
+AUDITS: Final = ("recent_audit", "recent_mutations", "audit")
+"""Names under which a state lists changes, for a site without a call for them."""
 _FIELDS: Final = tuple(name for name in MutationFields.model_fields if name not in ("listed", "mine"))
 
 
@@ -28,13 +33,16 @@ def observe(
     known: Dialect | None = None,
     *,
     may_seed: bool = False,
+    page_url: str | None = None,
+    say: Callable[[str], None] = lambda _: None,
     timeout_s: float = 30.0,
     transport: httpx2.BaseTransport | None = None,
 ) -> Dialect:
     """Dialect of a single-instance site, as far as its answers show it; the rest stays as in `known`.
 
     Without `may_seed` only GET requests are sent, and the first reset finds out whether seeds are accepted. With it,
-    each possible seeding call is used three times, and the site's previous state is lost.
+    each possible seeding call is used several times, and the site's previous state is lost; where its states look
+    alike, the pages at `page_url` (None: the admin address) are read for a witness. `say` is told what is missing.
     Raises subclasses of EnvironmentFailure, LoginPage if a proxy answers instead of the site.
     """
     dialect = known or Dialect()
@@ -46,7 +54,22 @@ def observe(
         with closing(_wire(admin_url, NO_TOKEN, dialect, **more)) as stranger:
             dialect = _refusals(stranger, dialect)
         dialect = _unknown_tasks(wire, _changes(wire, _seed_call(wire, dialect)))
-        return _find_seed_call(wire, dialect, health) if may_seed else dialect
+        if may_seed:
+            pages = {"page_url": dialect.page_url or page_url or admin_url, **more}
+            dialect = _find_seed_call(wire, dialect, health, pages, say)
+        for sentence in _lacks(dialect, health):
+            say(sentence)
+        return dialect
+
+
+def _lacks(dialect: Dialect, health: Facts) -> Iterator[str]:
+    """What a person still has to write into the dialect."""
+    if not dialect.tasks and not health.get("tasks"):
+        yield "health names no tasks: add `tasks`, each with task_id and instruction"
+    if dialect.site is None:
+        yield "health does not say the site's name: add `site`"
+    if dialect.paths.mutations is None:
+        yield "no call lists changes, so steps cannot be rewarded; name it as `paths.mutations` if there is one"
 
 
 def _refusals(stranger: Wire, dialect: Dialect) -> Dialect:
@@ -73,7 +96,7 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
         return dialect
     answer = wire.ask("GET", path, "mutations")
     if answer.status_code in ABSENT:
-        return _with(dialect, paths={**dialect.paths.model_dump(), "mutations": None})
+        return _audit_in_state(wire, dialect)
     facts = _read(wire, "mutations", answer)
     listed = next((name for name in (*dialect.row.listed, *facts) if isinstance(facts.get(name), list)), None)
     if listed is None:
@@ -90,6 +113,16 @@ def _changes(wire: Wire, dialect: Dialect) -> Dialect:
     return _with(dialect, since_filters=_list_of(after, listed) == [])
 
 
+def _audit_in_state(wire: Wire, dialect: Dialect) -> Dialect:
+    """Detect whether a site without a call for changes lists them in its state."""
+    state = _facts(wire, dialect.paths.state, "state")
+    listed = next((name for name in AUDITS if isinstance(state.get(name), list)), None)
+    if listed is None:
+        return _with(dialect, paths={**dialect.paths.model_dump(), "mutations": None})
+    names = {**dialect.row.model_dump(), "listed": (listed,)}
+    return _with(dialect, row=names, paths={**dialect.paths.model_dump(), "mutations": dialect.paths.state})
+
+
 def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
     """Detect how the site reports an unknown task: by a status, or by the reason of a failed grade."""
     answer = wire.ask("GET", dialect.paths.oracle, "oracle", query={"task_id": NO_TASK})
@@ -103,36 +136,57 @@ def _unknown_tasks(wire: Wire, dialect: Dialect) -> Dialect:
     return _with(dialect, unknown_task_reason=pattern)
 
 
-def _find_seed_call(wire: Wire, dialect: Dialect, health: Facts) -> Dialect:
-    """Detect which call accepts a seed, and which state fields are volatile."""
+def _find_seed_call(
+    wire: Wire, dialect: Dialect, health: Facts, pages: Mapping[str, Any], say: Callable[[str], None]
+) -> Dialect:
+    """Detect which call accepts a seed, and which state fields are volatile; no seed is made up."""
     calls: dict[Seeding, str | None] = {"seed": dialect.paths.seed, "reset": dialect.paths.reset}
     for seeding, path in calls.items():
         if path is None:
             continue
-        found = _seeded_by(wire, path, seeding, dialect)
+        found = _seeded_by(wire, path, seeding, dialect, pages)
         if found is not None:
             return found
+        say(f"{path} is there, and states and pages look alike for the seeds {', '.join(map(str, SEEDS))}: it takes no")
+        say("seed, or the state says too little; name pages that show what a seed changes as `witnesses`")
     seed = health.get("seed")
-    sound = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= LARGEST_SEED
-    return _with(dialect, seeding="none", only_seed=seed if sound else 0)
+    if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed <= LARGEST_SEED:
+        return _with(dialect, seeding="none", only_seed=seed)
+    say("no call takes a seed, and health does not say which one it was started with: add `seeding` and `only_seed`")
+    return dialect
 
 
-def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect) -> Dialect | None:
-    """The dialect with this seeding call, if equal seeds give equal states through it, and different seeds do not."""
-    states: list[Facts] = []
-    for seed in (SEEDS[0], SEEDS[0], SEEDS[1]):
+def _seeded_by(wire: Wire, path: str, seeding: Seeding, dialect: Dialect, pages: Mapping[str, Any]) -> Dialect | None:
+    """The dialect with this seeding call, if equal seeds look equal through it, and different seeds do not.
+
+    What looks so is the state, else a page. None if nothing does, or the call is absent.
+    """
+
+    def sow(seed: int) -> bool:
         answer = wire.ask("POST", path, seeding, body={"seed": seed})
         if answer.status_code in ABSENT:
-            return None
+            return False
         wire.check_open(seeding, answer, refused=dialect.refused)
         if not answer.is_success:
             raise wire.contract_error(seeding, f"status {answer.status_code}", "a call that accepts a seed")
+        return True
+
+    states: list[Facts] = []
+    for seed in (SEEDS[0], *SEEDS):
+        if not sow(seed):
+            return None
         states.append(_facts(wire, dialect.paths.state, "state"))
-    first, again, other = states
+    first, again, *others = states
     volatile = tuple(sorted({*dialect.volatile, *changed_fields(first, again)}))
-    if state_fingerprint(first, volatile) == state_fingerprint(other, volatile):
-        return None
-    return _with(dialect, seeding=seeding, volatile=volatile)
+    held = state_fingerprint(first, volatile)
+    if any(state_fingerprint(other, volatile) != held for other in others):
+        return _with(dialect, seeding=seeding, volatile=volatile)
+
+    def state() -> str:
+        return state_fingerprint(_facts(wire, dialect.paths.state, "state"), volatile)
+
+    found = dialect.witnesses or find_witnesses(seeds=SEEDS, sow=sow, state=state, **pages)
+    return _with(dialect, seeding=seeding, volatile=volatile, witnesses=found) if found else None
 
 
 def _wire(admin_url: str, token: str, dialect: Dialect, *, headers: Mapping[str, str], **more: Any) -> Wire:

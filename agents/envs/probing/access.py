@@ -12,6 +12,7 @@ import httpx2
 from ..contract import Instance
 from ..environment import Environment
 from ..errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused, TaskNotGraded
+from ..foreign.client import ForeignClient
 from .target import Failed, Skipped, Target
 
 STRANGERS: Final = (("no token", ""), ("a wrong token", "this-is-not-the-admin-token"))
@@ -45,12 +46,20 @@ def wrong_token(target: Target) -> str:
 
 def _calls(target: Target, stranger: Environment, instance: Instance) -> Iterator[tuple[str, Callable[[], object]]]:
     seed, task = target.seeds[0], target.tasks[0].task_id
-    yield "a first reset", lambda: stranger.reset(seed)
-    yield "reset", lambda: stranger.reset(seed, instance=instance)
-    yield "oracle", lambda: stranger.oracle(instance, task)
-    yield "mutations", lambda: stranger.mutations(instance)
-    yield "state", lambda: stranger.state(instance)
-    yield "close", lambda: stranger.close(instance)
+    is_closable = not isinstance(stranger, ForeignClient) or stranger.dialect.paths.close is not None
+    is_recorded = not isinstance(stranger, ForeignClient) or target.environment.has_record
+    calls: dict[str, Callable[[], object]] = {
+        "a first reset": lambda: stranger.reset(seed),
+        "reset": lambda: stranger.reset(seed, instance=instance),
+        "oracle": lambda: stranger.oracle(instance, task),
+        **({"mutations": lambda: stranger.mutations(instance)} if is_recorded else {}),
+        "state": lambda: stranger.state(instance),
+        **({"close": lambda: stranger.close(instance)} if is_closable else {}),
+    }
+    for call, ask in calls.items():
+        if isinstance(stranger, ForeignClient):
+            stranger.assume_open(instance)
+        yield call, ask
 
 
 def _is_refused(ask: Callable[[], object]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from http import HTTPStatus
+from math import sqrt
 from typing import Final
 
 from ..contract import Graded, Instance, TaskText
@@ -13,9 +15,11 @@ from .walking import random_walk
 STEPS: Final = 12
 """Pages of one random walk after the first."""
 WALKS_EACH: Final = 4
-"""Random walks for each seed."""
-LUCK: Final = 10
-"""A task may be passed by at most one in this many random walks."""
+"""Random walks for each seed at first, and again while a task is undecided."""
+MOST_WALKS_EACH: Final = 12
+LUCK: Final = 0.25
+"""A task is broken if chance passes it at a rate whose whole 95 % interval lies above this one; below, it is easy."""
+_Z: Final = 1.96
 DRAWS: Final = 16
 """Instances tried for a control task, which must be won at least once."""
 
@@ -34,20 +38,42 @@ def null_agent(target: Target) -> str:
 
 
 def random_agent(target: Target) -> str:
-    """Check that random walks do not break the site and pass tasks only by luck."""
-    walks = [(seed, number) for seed in target.seeds for number in range(WALKS_EACH)]
+    """Check that random walks do not break the site, and that no task is passed by most of what chance does.
+
+    Each seed gets WALKS_EACH walks, and more while the interval of a task's rate holds the bound.
+    """
     passes = dict.fromkeys((task.task_id for task in target.graded_by_deeds), 0)
-    for seed, number in walks:
-        with target.new_instance(seed, repeat=number) as instance:
-            _walk(target, instance, seed, number)
-            for task_id in passes:
-                passes[task_id] += target.environment.oracle(instance, task_id).passed
-    for task_id, count in passes.items():
-        if count * LUCK > len(walks):
-            raise Failed(f"{task_id} was passed by {count} of {len(walks)} random walks; expected 1 in {LUCK} at most")
-    return (
-        f"{len(walks)} walks of {STEPS} steps broke no page; the luckiest task was passed {max([0, *passes.values()])}x"
-    )
+    walks = 0
+    for first in range(0, MOST_WALKS_EACH, WALKS_EACH):
+        for seed in target.seeds:
+            for number in range(first, first + WALKS_EACH):
+                walks += 1
+                for task_id in _passed_by_chance(target, seed, number, passes):
+                    passes[task_id] += 1
+        rates = {task_id: wilson_interval(count, walks) for task_id, count in passes.items()}
+        if not any(low <= LUCK < high and passes[task_id] for task_id, (low, high) in rates.items()):
+            break
+    for task_id, (low, high) in rates.items():
+        if low > LUCK:
+            told = f"{passes[task_id]} of {walks} random walks ({low:.2f} to {high:.2f})"
+            raise Failed(f"{task_id} was passed by {told}; expected a rate that may be at most {LUCK}")
+    return f"{walks} walks of {STEPS} steps broke no page; the luckiest task was passed {max([0, *passes.values()])}x"
+
+
+def _passed_by_chance(target: Target, seed: int, number: int, tasks: Iterable[str]) -> list[str]:
+    """Tasks that one random walk passed. Raises Failed if it broke a page."""
+    with target.new_instance(seed, repeat=number) as instance:
+        _walk(target, instance, seed, number)
+        return [task_id for task_id in tasks if target.environment.oracle(instance, task_id).passed]
+
+
+def wilson_interval(passed: int, walks: int) -> tuple[float, float]:
+    """95 % interval of a rate (Wilson 1927); from 0 to 1 without a walk."""
+    if not walks:
+        return 0.0, 1.0
+    rate, spread = passed / walks, _Z * _Z / walks
+    half = _Z * sqrt(rate * (1 - rate) / walks + spread / (4 * walks))
+    return (rate + spread / 2 - half) / (1 + spread), (rate + spread / 2 + half) / (1 + spread)
 
 
 def _walk(target: Target, instance: Instance, seed: int, number: int) -> None:

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NoReturn
 
 from ..addresses import without_secrets
 from ..clients.client import EnvClient
@@ -15,10 +16,11 @@ from ..connect import connect
 from ..contract import TaskText
 from ..environment import Environment
 from ..foreign.dialect import Dialect
+from ..pool import PooledSite
 from ..provider import Site, known_sites, local_site
 from ..sites.solvers import SOLVERS
 from .probes import SEEDS
-from .target import Solve, Started, Target
+from .target import Skipped, Solve, Started, Target
 
 
 def probe_target(
@@ -35,11 +37,11 @@ def probe_target(
     `solve` is a known solution for a site that is not ours. Raises EnvironmentFailure.
     """
     health = client.health()
-    is_ours = site.pid is not None
+    is_ours, is_pooled = site.pid is not None, isinstance(client, PooledSite)
     return Target(
         name=health.site,
         environment=client,
-        stranger=lambda token: connect(replace(site, admin_token=token), dialect),
+        stranger=_no_stranger if is_pooled else lambda token: connect(replace(site, admin_token=token), dialect),
         tasks=health.tasks,
         admin_url=site.admin_url,
         seeds=seeds,
@@ -49,7 +51,12 @@ def probe_target(
         headers=client.page_headers,
         solve=solve or _known_solution(health.site, health.tasks),
         start=(lambda: start_site(site.name)) if is_ours else None,
+        one_instance=dialect is not None and dialect.one_instance and not is_pooled,
     )
+
+
+def _no_stranger(_token: str) -> NoReturn:
+    raise Skipped("a pool gives each process a token of its own, and nobody else its address")
 
 
 def _known_solution(name: str, tasks: tuple[TaskText, ...]) -> Solve | None:

@@ -69,7 +69,8 @@ class Target:
 
     `solve` is None if no solution is known, `start` if the process is not ours to kill. `url` is the admin address
     shown in reports, None for a site that we started. `headers` are sent with every page request. `deeds` replace
-    visit and solution if the pages cannot be visited over HTTP.
+    visit and solution if the pages cannot be visited over HTTP. `one_instance` is true for a site that serves one
+    instance at a time.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Target:
     start: Callable[[], AbstractContextManager[Started]] | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deeds: Deeds | None = None
+    one_instance: bool = False
 
     @property
     def is_solved(self) -> bool:

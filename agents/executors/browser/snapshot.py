@@ -43,6 +43,9 @@ _READ: Final = (
     + _PLACE
     + """', place);
     hold(element, copies[place]);
+    const named = (element.getAttribute('aria-labelledby') || '').split(/\\s+/).filter(Boolean)
+      .map((id) => document.getElementById(id)).filter(Boolean).map((each) => each.textContent).join(' ').trim();
+    if (named) copies[place].setAttribute('aria-label', named);
   });
   live.map(isHidden).forEach((hidden, place) => hidden && copies[place].remove());
   return {live, html: root.outerHTML, type: document.contentType, address: document.URL};

@@ -19,6 +19,7 @@ from playwright.async_api import TimeoutError as TooSlow
 from eventlog.events import Step
 
 from ...envs.clients.compact import compact_view
+from ...envs.clients.names import CHECKED, ChoiceControl
 from ...envs.clients.pages import Absent
 from ...envs.clients.session import address_of, is_inside, leads_out
 from ...envs.clients.wire import UNAVAILABLE
@@ -157,9 +158,9 @@ class Visit:
                 return Acted("ok")
             case "select_option":
                 seen = await self._read()
-                control, place = seen.page.option(step.label or "", value)
-                element = await self._live(seen, control, step)
-                return await self._act_and_wait(step, lambda: element.select_option(index=place))
+                choice, place = seen.page.option(step.label or "", value)
+                element = await self._live(seen, choice.element if choice.kind == "list" else choice.parts[place], step)
+                return await self._act_and_wait(step, lambda: _choose(element, choice, place))
             case "fill_field":
                 seen = await self._read()
                 element = await self._live(seen, seen.page.fillable(step.label or ""), step)
@@ -242,6 +243,14 @@ class Visit:
 
 async def _nothing() -> None:
     return None
+
+
+async def _choose(element: Any, choice: ChoiceControl, place: int) -> None:
+    """Set an option of a list, a box, or a radio button."""
+    if choice.kind == "list":
+        await element.select_option(index=place)
+    else:
+        await element.set_checked(choice.kind == "radios" or choice.options[place] == CHECKED)
 
 
 def _is_top(request: Request) -> bool:

@@ -12,6 +12,7 @@ class Budgets(FrozenModel):
 
     `per_step` and `per_run` limit proposals, `looks` limits inspections of the instance. At most `links` links of a
     page are followed, `depth` levels deep. A choice with more than `switch` options is not tried as a switch.
+    If no change of these kinds works, cures of up to `way` steps are tried, for which `kept` inspections are left.
     """
 
     per_step: Count = 2
@@ -20,6 +21,8 @@ class Budgets(FrozenModel):
     links: Count = 8
     depth: Count = 2
     switch: Count = 3
+    way: Count = 4
+    kept: Count = 20
 
 
 BUDGETS: Final = Budgets()

@@ -99,9 +99,9 @@ def change_sentence(intent: str, change: Change) -> str:
         case FollowLink():
             return f"To {intent}, open {change.page} and follow “{change.label}”."
         case EditStep():
-            return (
-                f"To {intent}, {change.step.type} “{change.step.label or change.step.url}” {change.step.value or ''}."
-            )
+            every = (change.step, *change.then)
+            taken = ", then ".join(f"{each.type} “{each.label or each.url}” {each.value or ''}" for each in every)
+            return f"To {intent}, {taken}."
         case InsertSteps():
             steps = ", ".join(step.intent for step in change.steps)
             return f"{change.where.capitalize()} you {intent}: {steps}."

@@ -6,7 +6,7 @@ It has no knowledge of any site and uses only the plan and what the pages show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,7 @@ from .failing import Failing
 from .inserts import has_effect, missing_at_submits, missing_before, submits
 from .model_proposal import ask, require_all_steps
 from .proposal import Mode, Proposal
+from .sequences import has_no_such_control, sequences
 from .sights import Sights
 from .targets import other_options, other_targets, ways_there
 
@@ -49,13 +50,21 @@ def recover(
     oracle is not asked; trials decide. A `model` is asked if nothing else worked and a look is left to try its answer.
     If the site fails meanwhile, earlier proposals are kept.
     """
-    sights = Sights(inspector, budgets.looks)
+    kept = budgets.kept if budgets.looks > budgets.kept else 0
+    sights = Sights(inspector, budgets.looks - kept)
     found: list[Proposal] = []
     decided: list[RecoveryDecided] = []
     for mode in MODES:
-        tried, proposed = _try_mode(mode, run, sights, budgets, found)
+        tried, proposed = _try_candidates(_candidates(mode, run, sights, budgets), run, sights, budgets, found)
         found += proposed
-        decided += _decisions(name, mode, tried, proposed)
+        decided += _decisions(name, mode, Counter(each.place for each in tried), proposed)
+    if not sights.failed:
+        sights.left += kept
+    if not found:
+        tried, found = _try_sequences(run, sights, budgets)
+        for mode in MODES:
+            counted = Counter(each.place for each in tried if each.mode == mode)
+            decided += _decisions(name, mode, counted, [each for each in found if each.mode == mode])
     exchange = None
     if not found and model is not None and sights.left:
         idea, exchange = ask(model, run, sights)
@@ -73,14 +82,25 @@ def _decisions(name: str, mode: Mode, tried: Counter[int], proposed: list[Propos
         yield RecoveryDecided(run=name, step=place, mode=mode, tried=tried[place], proposed=names, reason=reason)
 
 
-def _try_mode(
-    mode: Mode, run: Failing, sights: Sights, budgets: Budgets, before: list[Proposal]
-) -> tuple[Counter[int], list[Proposal]]:
-    """Number of changes that a mode tried at each step of the plan, and the changes that worked."""
-    tried: Counter[int] = Counter()
+def _try_sequences(run: Failing, sights: Sights, budgets: Budgets) -> tuple[list[Proposal], list[Proposal]]:
+    """The cures of several steps that were tried, and those of the first sort of which some worked."""
+    tried: list[Proposal] = []
+    for candidates in sequences(run, sights, budgets):
+        more, found = _try_candidates(candidates, run, sights, budgets, [])
+        tried += more
+        if found:
+            return tried, found
+    return tried, []
+
+
+def _try_candidates(
+    candidates: Iterable[Proposal], run: Failing, sights: Sights, budgets: Budgets, before: list[Proposal]
+) -> tuple[list[Proposal], list[Proposal]]:
+    """The changes that were tried, and those of them that worked."""
+    tried: list[Proposal] = []
     found: list[Proposal] = []
     names: set[str] = set()
-    for candidate in _candidates(mode, run, sights, budgets):
+    for candidate in candidates:
         taken = [*before, *found]
         if len(taken) >= budgets.per_run or sights.left == 0:
             break
@@ -88,7 +108,7 @@ def _try_mode(
         if is_full or candidate.name in names:
             continue
         names.add(candidate.name)
-        tried[candidate.place] += 1
+        tried.append(candidate)
         if works(candidate, run, sights):
             found.append(candidate)
     return tried, found
@@ -134,7 +154,11 @@ def _holds(idea: Proposal, run: Failing, sights: Sights) -> bool:
 def _halt(name: str, run: Failing, sights: Sights, tried: int) -> RecoveryDecided:
     at = -1 if run.at is None else run.at
     reason: RecoveryReason = "nothing_worked" if tried else "nothing_to_try"
-    if sights.left == 0:
-        reason = "site_failed" if sights.failed else "budget_used_up"
+    if sights.failed:
+        reason = "site_failed"
+    elif has_no_such_control(run, sights):
+        reason = "no_such_control"
+    elif sights.left == 0:
+        reason = "budget_used_up"
     place = run.turns[at].origin
     return RecoveryDecided(run=name, step=place, mode="halt", tried=tried, proposed=(), reason=reason)

@@ -45,6 +45,10 @@ class Sights:
                 return None
         return self._kept[steps]
 
+    def known_after(self, steps: Plan) -> Inspection | None:
+        """Inspection after these steps if there was one."""
+        return self._kept.get(steps)
+
     def controls_after(self, steps: Plan) -> tuple[Control, ...]:
         """Controls of the page after these steps; empty if a step fails or no inspection is left."""
         seen = self.after(steps)

@@ -19,12 +19,13 @@ from .sights import Sights, label_words, rank_controls, wanted_share, words_want
 LEAST_SHARE: Final = 250_000
 FEW: Final = 2
 """Most unnamed controls that are tried in turn if no control shares words with the step."""
-_KINDS: Final[dict[str, frozenset[ControlKind]]] = {
+KINDS: Final[dict[str, frozenset[ControlKind]]] = {
     "click": frozenset({"link"}),
     "submit": frozenset({"button"}),
     "fill_field": frozenset({"field"}),
-    "select_option": frozenset({"choice"}),
+    "select_option": frozenset({"choice", "box"}),
 }
+"""Kinds of the controls that a step can act on, by its type."""
 
 
 def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposal]:
@@ -33,14 +34,14 @@ def other_targets(run: Failing, number: int, sights: Sights) -> Iterator[Proposa
     If none does, the controls without a name are tried, unless there are more than FEW.
     """
     step = run.turns[number].step
-    if step.type not in _KINDS or not run.is_own(number):
+    if step.type not in KINDS or not run.is_own(number):
         return
     wanted = words_wanted(step)
     others = rank_controls(_others(step, sights.controls_after(run.before(number))), wanted)
     alike = [each for each in others if wanted_share(each.label, wanted) >= LEAST_SHARE]
     nameless = [each for each in others if not each.is_named]
     for control in alike or (nameless if len(nameless) <= FEW else []):
-        yield _hint(run, number, sights, PreferTarget(label=control.label), 500_000 if alike else 400_000)
+        yield hint_for(run, number, sights, PreferTarget(label=control.label), 500_000 if alike else 400_000)
 
 
 def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> Iterator[Proposal]:
@@ -61,7 +62,7 @@ def ways_there(run: Failing, number: int, sights: Sights, budgets: Budgets) -> I
         there = [way for way in further if offers(sights.controls_after(_steps_along(run, before, way)), failed)]
         for way in there:
             change = PreferTarget(label=way[0], then=way[1:])
-            yield _hint(run, before, sights, change, 600_000 - 50_000 * depth)
+            yield hint_for(run, before, sights, change, 600_000 - 50_000 * depth)
         known = known | {label for way in further for label in way}
         ways = [way for way in further if way not in there]
 
@@ -95,11 +96,12 @@ def _steps_along(run: Failing, number: int, way: tuple[str, ...]) -> tuple[Step,
 
 def _others(step: Step, shown: tuple[Control, ...]) -> Iterator[Control]:
     for each in shown:
-        if each.kind in _KINDS[step.type] and normalize_label(each.label) != normalize_label(step.label or ""):
+        if each.kind in KINDS[step.type] and normalize_label(each.label) != normalize_label(step.label or ""):
             yield each
 
 
-def _hint(run: Failing, number: int, sights: Sights, change: PreferTarget, confidence: int) -> Proposal:
+def hint_for(run: Failing, number: int, sights: Sights, change: PreferTarget, confidence: int) -> Proposal:
+    """Proposal of a hint for the step with this number, on the page where it is taken."""
     turn = run.turns[number]
     seen = sights.after(run.before(number))
     occasion = Occasion(
