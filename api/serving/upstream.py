@@ -22,6 +22,9 @@ CONNECT_S: Final = 10.0
 READ_S: Final = 600.0
 """The longest wait for the next bytes, as in the clients of OpenAI and Anthropic."""
 
+KEPT_S: Final = 2.0
+"""How long an idle connection is kept: less than the 5 s after which uvicorn closes one, which would lose a call."""
+
 _BASES: Final[Mapping[Api, str]] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 _VERSION: Final = "2023-06-01"
 _PASSED: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
@@ -143,7 +146,7 @@ def open_upstream(settings: Settings) -> Upstream | None:
     client = httpx2.AsyncClient(
         headers=named if key else {},
         timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
-        limits=httpx2.Limits(max_connections=512, max_keepalive_connections=64),
+        limits=httpx2.Limits(max_connections=512, max_keepalive_connections=64, keepalive_expiry=KEPT_S),
         trust_env=False,
         verify=tls_context(),
         follow_redirects=False,
