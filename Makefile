@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -84,6 +84,9 @@ soak: .venv/.dev ## serve, two workers and a load for half an hour with faults, 
 
 bench-first: .venv/.dev ## how long somebody waits for the first answer of a command and over REST (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.first $(ARGS)
+
+bench-capture: .venv/.dev ## what the capture proxy adds to a call of a model (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.capture $(ARGS)
 
 bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a minute of it)
 	@$(MAKE) -s .bench-venv/.ready || echo "the library to compare with cannot be installed; its arms are left out"

@@ -27,6 +27,7 @@ from .routes import (
     outcomes,
     pieces,
     problems,
+    proxy,
     rewrites,
     runs,
     slices,
@@ -117,6 +118,7 @@ def create_app(house: House) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         dependencies=[Depends(check_parameters)],
+        lifespan=proxy.lifespan,
         responses={422: problems.problem_of("Part of the request is invalid.")},
     )
     app.state.house = house
@@ -127,6 +129,7 @@ def create_app(house: House) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     app.include_router(_guard_router())
+    app.router.routes.extend(proxy.routes())
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])
     def openapi() -> dict[str, Any]:

@@ -57,6 +57,12 @@ class Settings(BaseSettings):
     append_bytes: int = Field(
         default=4 * 2**20, ge=1024, le=2**30, description="bytes of an append over REST; a larger one is answered 413"
     )
+    prompt_bytes: int = Field(
+        default=32 * 2**20,
+        ge=1024,
+        le=2**30,
+        description="bytes of a model call through the capture proxy; a larger one is answered 413",
+    )
     bodies: int = Field(
         default=128,
         ge=1,

@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from eventlog.events import TokenRole
 from projections.access import ACCESS, TokenState
 from projections.engine.builds import bookmarks
 from projections.engine.views import PostgresViews
@@ -28,6 +29,13 @@ Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState:
     """The caller's token, whose role may call this route. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
+    return admit(request, house, presented, least_role(request.method, request.scope["path"]))
+
+
+def admit(
+    request: Request, house: House, presented: HTTPAuthorizationCredentials | None, least: TokenRole
+) -> TokenState:
+    """The token that was presented, if its role suffices. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
     views = access_views(house)
@@ -36,8 +44,7 @@ def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState
         known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
         raise NotAuthorized(actual=known)
     mark(request, views.upto)
-    method, path = request.method, request.scope["path"]
-    check_role(found, least_role(method, path), f"call {method} {path}")
+    check_role(found, least, f"call {request.method} {request.scope['path']}")
     return found
 
 

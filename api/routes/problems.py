@@ -34,6 +34,19 @@ from eventlog.errors import (
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
 from ..errors import BadPosition, NotSetUp, Unknown
+from ..serving.errors import (
+    BadCall,
+    NoUpstream,
+    OthersRun,
+    PromptTooLarge,
+    RewardReported,
+    RunClosed,
+    RunUnnamed,
+    UnknownModel,
+    UpstreamAnswered,
+    UpstreamLost,
+    UpstreamRefused,
+)
 from ..tokens import TokenNameTaken
 from .errors import (
     AppendConflict,
@@ -58,25 +71,32 @@ _LOG = logging.getLogger(__name__)
 SERVER_ERROR = 500
 
 STATUS: Mapping[type[FlywheelError], int] = {
+    BadCall: 400,
     BodyCut: 400,
+    RunUnnamed: 400,
     NotAuthorized: 401,
     ReservedEvent: 403,
     RoleTooLow: 403,
     ForeignRunName: 403,
+    OthersRun: 403,
     ForeignStream: 422,
     BlobMissing: 404,
     Unknown: 404,
+    UnknownModel: 404,
     UnknownProjection: 404,
     NotAcceptable: 406,
     BodyTooSlow: 408,
     AppendConflict: 409,
     AppendKeyReused: 409,
     NotThereYet: 409,
+    RewardReported: 409,
+    RunClosed: 409,
     TokenNameTaken: 409,
     BlobErased: 410,
     SubjectGone: 410,
     AppendTooLarge: 413,
     BlobTooLarge: 413,
+    PromptTooLarge: 413,
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
@@ -85,11 +105,15 @@ STATUS: Mapping[type[FlywheelError], int] = {
     UnstorableText: 422,
     LogBusy: 429,
     TooManyBodies: 429,
+    UpstreamAnswered: 502,
+    UpstreamLost: 502,
+    UpstreamRefused: 502,
     AppendInterrupted: 503,
     StatementEnded: 503,
     ForeignSchema: 503,
     LogFull: 503,
     LogUnavailable: 503,
+    NoUpstream: 503,
     NotSetUp: 503,
     ObjectStoreUnusable: 503,
     OldServer: 503,

@@ -6,6 +6,7 @@ Each role may do what the roles before it may. An event type that `EVENTS` does 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Final, get_args
 
 from eventlog.events import TokenRole
@@ -19,8 +20,9 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("GET", "*"): "read",
     ("POST", "/v1/blobs"): "ingest",
     ("POST", "/v1/events"): "ingest",
+    ("POST", "/v1/runs/*/reward"): "ingest",
 }
-"""The least role that may call a route; `*` is every path. A route that is not listed needs `admin`."""
+"""The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""
 
 EVENTS: Final[Mapping[str, TokenRole]] = {
     "RunStarted": "ingest",
@@ -36,7 +38,8 @@ EVENTS: Final[Mapping[str, TokenRole]] = {
 
 def least_role(method: str, path: str) -> TokenRole:
     """The least role that may call a route."""
-    return ROUTES.get((method, path)) or ROUTES.get((method, "*"), "admin")
+    named = (role for (verb, pattern), role in ROUTES.items() if verb == method and fnmatchcase(path, pattern))
+    return next(named, "admin")
 
 
 def check_role(holder: TokenState, least: TokenRole, what: str) -> None:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from fastapi import APIRouter, Response
+from pydantic import Field
+
+from eventlog.events import FrozenModel
+from projections.runs import OUTSIDE
 
 from ..queries import runs as queries
+from ..serving.reported_rewards import report_reward
+from .access import Caller
+from .errors import ForeignRunName
 from .problems import problem_of
 from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply, sorted_after
 from .schemas import answer_of
@@ -35,6 +43,38 @@ def list_runs(
     """
     wanted = queries.RunFilter(sweep=sweep, evaluation=evaluation, template=template, status=status)
     return reply(queries.list_runs(views, wanted, after=after, limit=limit))
+
+
+class RewardBody(FrozenModel):
+    """How a run went, as its owner says: a score from 0 to 1, and whether it counts as passed."""
+
+    score: Annotated[float, Field(ge=0, le=1)]
+    passed: bool
+
+
+class RewardAnswer(msgspec.Struct, frozen=True):
+    """The position of the reward in the log."""
+
+    run: str
+    position: int
+
+
+@router.post(
+    "/{run_id}/reward",
+    summary="Close a run of your own agent with its reward",
+    responses={
+        200: answer_of(RewardAnswer, "The reward is in the log; the same reward again changes nothing."),
+        403: problem_of("The token did not start this run, or its role may not."),
+        404: problem_of("There is no such run."),
+        409: problem_of("The run has another reward, or is missing."),
+    },
+)
+def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> Response:
+    """Append the end of the run and its reward: what calls through the capture proxy were worth."""
+    if not run_id.startswith(OUTSIDE):
+        raise ForeignRunName(what="run", actual=run_id, expected=OUTSIDE)
+    position = report_reward(house, token.token, run_id, round(body.score * 1_000_000), passed=body.passed)
+    return reply(RewardAnswer(run_id, position))
 
 
 @router.get(

@@ -1,1 +1,1 @@
-"""Serving: weights in the form that model servers load."""
+"""Serving: weights in the form that model servers load, and the calls of agents that are not ours."""

@@ -31,6 +31,7 @@ EMPTY_HANDED = {
     ("GET", "/v1/taint"): 422,
     ("POST", "/v1/blobs"): 201,
     ("POST", "/v1/events"): 422,
+    ("POST", "/v1/runs/{run_id}/reward"): 422,
 }
 """What answers a request without a body or a question otherwise than 200, or 404 where its path names something."""
 

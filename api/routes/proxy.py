@@ -1,0 +1,147 @@
+"""The capture proxy: model calls of outside agents, in the dialects of OpenAI and Anthropic, recorded as runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+from anyio import to_thread
+from fastapi import FastAPI, Request, Response
+from fastapi.security import HTTPAuthorizationCredentials
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.routing import Route
+
+from eventlog.errors import FlywheelError
+from projections.access import TokenState
+from projections.runs import OUTSIDE
+
+from ..house import House
+from ..serving.calls import read_object
+from ..serving.capture import Capture, Opening
+from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, Dialect, error_body
+from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
+from ..serving.forwarding import Forwarding
+from ..serving.upstream import Upstream, check_model, open_upstream, served_tokens
+from .access import admit
+from .bodies import hold_body
+from .errors import ForeignRunName
+from .problems import error_status
+from .reading import house_of
+
+ROLE = "ingest"
+NAME_MOST = 200
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Open the connections to the model server while the application runs."""
+    house: House = app.state.house
+    app.state.upstream = open_upstream(house.settings)
+    app.state.capture = Capture(house, served_tokens(house.settings))
+    try:
+        yield
+    finally:
+        if app.state.upstream is not None:
+            await app.state.upstream.client.aclose()
+
+
+def routes() -> list[Route]:
+    """The routes: the run is named in the path or by the header `X-Flywheel-Run`.
+
+    They speak the protocols of others, so they are no part of the document of ours.
+    """
+    found: list[Route] = []
+    for prefix in ("/v1", "/{run}/v1"):
+        found += [_route_of(prefix, dialect) for dialect in (CHAT, COMPLETIONS, MESSAGES)]
+        found.append(Route(f"{prefix}/models", _models, methods=["GET"]))
+    return found
+
+
+def _route_of(prefix: str, dialect: Dialect) -> Route:
+    async def endpoint(request: Request) -> Response:
+        run = request.path_params.get("run") or request.headers.get("x-flywheel-run")
+        return await _forward(request, house_of(request), dialect, run)
+
+    return Route(f"{prefix}/{dialect.path}", endpoint, methods=["POST"])
+
+
+async def _models(request: Request) -> Response:
+    """The models that can be called."""
+    try:
+        await to_thread.run_sync(_admit, request, house_of(request))
+    except FlywheelError as problem:
+        return _refusal(CHAT, problem)
+    upstream: Upstream | None = request.app.state.upstream
+    names = [] if upstream is None else [upstream.model]
+    listed = [{"id": name, "object": "model", "created": 0, "owned_by": "flywheel"} for name in names]
+    return JSONResponse({"object": "list", "data": listed})
+
+
+async def _forward(request: Request, house: House, dialect: Dialect, run: str | None) -> Response:
+    try:
+        token = await to_thread.run_sync(_admit, request, house)
+        async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge) as raw:
+            body = read_object(raw)
+            call = dialect.read_call(body)
+        upstream = check_model(request.app.state.upstream, dialect, call.model)
+        opening = _opening(request, token, run)
+        capture: Capture = request.app.state.capture
+        await to_thread.run_sync(capture.open_run, opening)
+        forwarding = Forwarding(
+            capture,
+            upstream,
+            dialect,
+            opening,
+            call,
+            body,
+            request.headers,
+            wants_logprobs=house.settings.model_logprobs,
+            wants_token_ids=house.settings.model_token_ids,
+        )
+        if not call.is_streamed:
+            return JSONResponse(await forwarding.answer())
+        parts = forwarding.stream()
+        await anext(parts)
+    except FlywheelError as problem:
+        return _refusal(dialect, problem)
+    return StreamingResponse(_closing(parts), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+
+
+async def _closing(parts: Any) -> AsyncIterator[bytes]:
+    """The parts, and the end of the call at the model server where the caller hangs up."""
+    async with aclosing(parts) as own:
+        async for part in own:
+            yield part
+
+
+def _admit(request: Request, house: House) -> TokenState:
+    """The token of the caller: a bearer token, or the key of Anthropic's clients. Raises NotAuthorized, RoleTooLow."""
+    given = request.headers.get("authorization", "")
+    scheme, _, bearer = given.partition(" ")
+    key = bearer.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    presented = HTTPAuthorizationCredentials(scheme="Bearer", credentials=key) if key else None
+    return admit(request, house, presented, ROLE)
+
+
+def _opening(request: Request, token: TokenState, run: str | None) -> Opening:
+    """What the caller says of its run. Raises RunUnnamed, ForeignRunName."""
+    if not run or len(run) > NAME_MOST:
+        raise RunUnnamed
+    group = request.headers.get("x-flywheel-group") or run
+    for what, name in (("run", run), ("group", group)):
+        if not name.startswith(OUTSIDE) or len(name) > NAME_MOST:
+            raise ForeignRunName(what=what, actual=name, expected=OUTSIDE)
+    task = (request.headers.get("x-flywheel-task") or "outside")[:NAME_MOST]
+    return Opening(run=run, token=token.token, group=group, task=task)
+
+
+def _refusal(dialect: Dialect, problem: FlywheelError) -> Response:
+    status, headers = error_status(problem), {}
+    if isinstance(problem, UpstreamAnswered):
+        actual = int(problem.facts["actual"])  # type: ignore[call-overload]  # the status that httpx2 gave
+        status = actual if actual < 500 or actual == 529 else 502  # noqa: PLR2004  (a failure of the server behind)
+        if problem.facts.get("retry_after"):
+            headers["Retry-After"] = str(problem.facts["retry_after"])
+    body = error_body(dialect.api, status, str(problem), type(problem).__name__)
+    return JSONResponse(body, status_code=status, headers=headers)

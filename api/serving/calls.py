@@ -1,0 +1,150 @@
+"""A call of a model as an outside agent makes it, and its answer, in the form that the log records. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from eventlog.blobs import Blob
+from eventlog.errors import first_fault
+from eventlog.events import Sampling
+
+from .errors import BadCall
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+MICRO: Final = 1_000_000
+UNBOUNDED: Final = 1_000_000
+"""Recorded as `max_tokens` where the caller gives no bound: the largest number that the event holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a caller asks. `messages` are stored as they came, pictures in them by address; `asked` is the rest."""
+
+    model: str
+    messages: tuple[Mapping[str, Json], ...]
+    pictures: tuple[Blob, ...]
+    sampling: Sampling
+    is_streamed: bool
+    is_constrained: bool
+    asked: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model answered. `samples` have the form of recorded completions, and `tool_calls`."""
+
+    model: str
+    samples: tuple[Mapping[str, Json], ...]
+    input_tokens: int | None
+    output_tokens: int | None
+    prompt_token_ids: Sequence[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """One sample of an answer, before it is written as JSON."""
+
+    text: str
+    finish: str
+    tokens: Sequence[str] | None = None
+    logprobs: Sequence[float] | None = None
+    token_ids: Sequence[int] | None = None
+    tool_calls: Sequence[Any] = field(default=())
+
+    def plain(self) -> Mapping[str, Json]:
+        """The sample as a completion blob holds it."""
+        tools: Mapping[str, Json] = {"tool_calls": list(self.tool_calls)} if self.tool_calls else {}
+        return {
+            "text": self.text,
+            "finish": self.finish,
+            "tokens": _list(self.tokens),
+            "logprobs": _list(self.logprobs),
+            "token_ids": _list(self.token_ids),
+            **tools,
+        }
+
+
+def _list(values: Sequence[Any] | None) -> list[Any] | None:
+    return None if values is None else list(values)
+
+
+def read_object(body: bytes) -> dict[str, Any]:
+    """The JSON object of a request's body. Raises BadCall."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as problem:
+        raise BadCall(where="body", actual=f"not JSON ({problem})", expected="a JSON object") from problem
+    if not isinstance(found, dict):
+        raise BadCall(where="body", actual=type(found).__name__, expected="a JSON object")
+    return found
+
+
+def text_field(body: Mapping[str, Any], name: str) -> str:
+    """A field that has to be a text with something in it. Raises BadCall."""
+    found = body.get(name)
+    if not isinstance(found, str) or not found:
+        raise BadCall(where=name, actual=repr(found), expected="a text")
+    return found
+
+
+def message_list(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The messages of a chat, at least one, each an object with a role. Raises BadCall."""
+    found = body.get("messages")
+    if not isinstance(found, list) or not found:
+        raise BadCall(where="messages", actual="missing or empty", expected="a list of messages")
+    for place, message in enumerate(found):
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise BadCall(where=f"messages.{place}", actual="no object with a role", expected="a message")
+    return found
+
+
+def sampling_of(body: Mapping[str, Any], max_tokens: object, stop: object, *, wants_logprobs: bool) -> Sampling:
+    """The sampling parameters of a body, with the defaults of both APIs (temperature 1, top_p 1). Raises BadCall."""
+    stops = [stop] if isinstance(stop, str) else stop or []
+    if not isinstance(stops, list):
+        raise BadCall(where="stop", actual=repr(stop), expected="a text or a list of texts")
+    try:
+        return Sampling(
+            temperature_micro=_micro(body, "temperature"),
+            max_tokens=UNBOUNDED if max_tokens is None else max_tokens,  # type: ignore[arg-type]  # checked by pydantic
+            top_p_micro=_micro(body, "top_p"),
+            seed=body.get("seed"),
+            stop=tuple(stops),
+            samples=body.get("n") or 1,
+            wants_logprobs=wants_logprobs,
+        )
+    except ValidationError as problem:
+        raise BadCall(
+            where="sampling", actual=f"refused ({first_fault(problem)})", expected="valid values"
+        ) from problem
+
+
+def _micro(body: Mapping[str, Any], name: str) -> int:
+    found = body.get(name)
+    if found is None:
+        return MICRO
+    if isinstance(found, bool) or not isinstance(found, int | float) or not abs(found) <= MICRO:
+        raise BadCall(where=name, actual=repr(found), expected="a number")
+    return round(found * MICRO)
+
+
+def picture_of(media_type: object, data: object, where: str) -> Blob:
+    """A picture that came in base64. Raises BadCall."""
+    try:
+        return Blob(str(media_type), base64.b64decode(str(data), validate=True))
+    except (binascii.Error, ValueError) as problem:
+        raise BadCall(where=where, actual=f"a picture that is not base64 ({problem})", expected="base64") from problem
+
+
+def counted(value: object) -> int | None:
+    """A token count of an answer; None if it gives none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

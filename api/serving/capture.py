@@ -1,0 +1,196 @@
+"""Record the model calls of outside runs: the run is opened at its first call, and each call is an event of it."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from eventlog.blobs import Blob
+from eventlog.blobs.conversations import link_messages
+from eventlog.events import (
+    Artifact,
+    Memory,
+    ModelCalled,
+    RewardGraded,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    Spec,
+    TaskSpec,
+)
+from eventlog.store import Append, Committed, Conflict
+
+from ..house import House
+from .calls import Answer, Call
+from .errors import OthersRun, RunClosed
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+JSON_TYPE: Final = "application/json"
+EXECUTOR: Final = "proxy"
+_REMEMBERED: Final = 4096
+SWEEP: Final = "ext-proxy"
+OUTSIDE_ENVIRONMENT: Final = "outside"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What a caller says of a run that it begins; `group` joins the runs of one instance of a task."""
+
+    run: str
+    token: str
+    group: str
+    task: str
+
+    @property
+    def actor(self) -> str:
+        """Who appends the events of the run: the proxy for the holder of a token."""
+        return f"proxy:{self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """The version of a run's stream, and the number of its next call."""
+
+    version: int
+    calls: int
+
+
+@dataclass
+class Capture:
+    """Appends the calls of outside runs. Thread-safe; remembers where the latest runs stand."""
+
+    house: House
+    served: Mapping[str, str | bool]
+    _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def open_run(self, opening: Opening) -> None:
+        """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
+        if self._progress(opening) is None:
+            started = self._started(opening)
+            stream = f"run/{opening.run}"
+            append = Append(stream=stream, events=(started,), actor=opening.actor, expect=0)
+            (outcome,) = self.house.store.append([append])
+            if isinstance(outcome, Committed):
+                self._remember(opening, RunProgress(outcome.version, 0))
+            else:
+                self._read(opening)
+
+    def record(self, opening: Opening, call: Call, answer: Answer) -> None:
+        """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
+        body: dict[str, Json] = {
+            **self.served,
+            "model": answer.model,
+            "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
+            "samples": list(answer.samples),
+            "asked": call.asked,
+            **({"constrained": True} if call.is_constrained else {}),
+        }
+        completion = Blob(JSON_TYPE, _canonical(body))
+        nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
+        self.house.blobs.put([*nodes, *call.pictures, completion])
+        event = ModelCalled(
+            run=opening.run,
+            index=0,
+            step=None,
+            role="policy",
+            model=answer.model or call.model,
+            sampling=call.sampling,
+            messages=nodes[-1].digest,
+            images=tuple(picture.digest for picture in call.pictures),
+            completion=completion.digest,
+            has_logprobs=any(sample.get("logprobs") is not None for sample in answer.samples),
+            input_tokens=answer.input_tokens,
+            output_tokens=answer.output_tokens,
+        )
+        self._append(opening, event)
+
+    def _append(self, opening: Opening, event: ModelCalled) -> None:
+        """Append at the run's next number; who lost a race against another call of the run takes the one after."""
+        while True:
+            known = self._progress(opening)
+            if known is None:
+                raise RunClosed(run=opening.run, actual="it is not in the log")
+            numbered = event.model_copy(update={"index": known.calls})
+            append = Append(stream=f"run/{opening.run}", events=(numbered,), actor=opening.actor, expect=known.version)
+            (outcome,) = self.house.store.append([append])
+            if isinstance(outcome, Conflict):
+                self._forget(opening)
+                continue
+            if isinstance(outcome, Committed):
+                self._remember(opening, RunProgress(outcome.version, known.calls + 1))
+            return
+
+    def _progress(self, opening: Opening) -> RunProgress | None:
+        with self._lock:
+            known = self._known.get(_key(opening))
+        return known if known is not None else self._read(opening)
+
+    def _read(self, opening: Opening) -> RunProgress | None:
+        """Where the run stands in the log, None if it did not begin. Raises OthersRun, RunClosed."""
+        found: RunProgress | None = None
+        for recorded in self.house.store.read(stream=f"run/{opening.run}"):
+            if found is None and recorded.actor not in {opening.actor, f"api:{opening.token}"}:
+                raise OthersRun(run=opening.run)
+            if isinstance(recorded.event, RunFinished | RunMissing | RewardGraded):
+                raise RunClosed(run=opening.run, actual=recorded.event.type)
+            calls = 0 if found is None else found.calls
+            found = RunProgress(recorded.version, calls + isinstance(recorded.event, ModelCalled))
+        if found is not None:
+            self._remember(opening, found)
+        return found
+
+    def _remember(self, opening: Opening, progress: RunProgress) -> None:
+        with self._lock:
+            self._known[_key(opening)] = progress
+            self._known.move_to_end(_key(opening))
+            while len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+
+    def _forget(self, opening: Opening) -> None:
+        with self._lock:
+            self._known.pop(_key(opening), None)
+
+    def _started(self, opening: Opening) -> RunStarted:
+        """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
+        nothing = Blob(JSON_TYPE, b"[]")
+        self.house.blobs.put([nothing])
+        return RunStarted(
+            run=opening.run,
+            spec=Spec(
+                spec_id=opening.run,
+                template=opening.task,
+                env_seed=0,
+                group_id=opening.group,
+                sibling_index=0,
+                sweep=SWEEP,
+            ),
+            task_spec=TaskSpec(
+                task_spec_id=opening.task,
+                instruction="",
+                task_class=opening.task,
+                environment=OUTSIDE_ENVIRONMENT,
+                max_steps=0,
+                success_conditions=(),
+            ),
+            artifact=Artifact(weights="base", memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)),
+            executor=EXECUTOR,
+            plan=nothing.digest,
+            applied=(),
+            arm=None,
+        )
+
+
+def _key(opening: Opening) -> tuple[str, str]:
+    """What is remembered of a run is remembered for one token: another one's calls are refused by the log."""
+    return opening.token, opening.run
+
+
+def _canonical(value: Mapping[str, Json]) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()

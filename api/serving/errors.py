@@ -1,0 +1,52 @@
+"""What a caller of the capture proxy can be told."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class BadCall(FlywheelError):
+    """The request's {where} is {actual}: expected {expected}. Nothing was sent to the model."""
+
+
+class PromptTooLarge(FlywheelError):
+    """The request has {actual}: expected at most {expected} bytes. Nothing was sent to the model. Shorten the prompt, or have
+    FLYWHEEL_PROMPT_BYTES raised where `flywheel serve` runs."""
+
+
+class NoUpstream(FlywheelError):
+    """No model is behind this address: {actual}. Expected {expected} where `flywheel serve` runs; start it again with that setting."""
+
+
+class UnknownModel(FlywheelError):
+    """There is no model {actual!r} here. Expected one of: {expected}."""
+
+
+class RunClosed(FlywheelError):
+    """The run {run!r} has ended ({actual}), so nothing is recorded for it any more. Use a new run id, for example by another base URL."""
+
+
+class RewardReported(FlywheelError):
+    """The run {run!r} has the reward {actual} already: expected a run without one. A reward is final; withdraw the run
+    with `flywheel runs withdraw` if it is wrong."""
+
+
+class OthersRun(FlywheelError):
+    """The run {run!r} was started with another token. Use the token that started it, or a run id of your own."""
+
+
+class RunUnnamed(FlywheelError):
+    """The request names no run. Put it into the base URL (/ext-NAME/v1) or into the header X-Flywheel-Run."""
+
+
+class UpstreamRefused(FlywheelError):
+    """The model server at {url} refused the key of this proxy (HTTP {actual}). Set FLYWHEEL_MODEL_KEY to a key that it accepts where
+    `flywheel serve` runs."""
+
+
+class UpstreamAnswered(FlywheelError):
+    """The model server answered HTTP {actual}: {said}"""
+
+
+class UpstreamLost(FlywheelError):
+    """The model server at {url} gave no whole answer: {actual}. Nothing was recorded of this call; try it again."""

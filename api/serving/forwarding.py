@@ -1,0 +1,115 @@
+"""Forward a call to the model server and record it before its last byte is sent."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anyio import to_thread
+
+from eventlog.errors import FlywheelError
+
+from .calls import Answer, Call
+from .capture import Capture, Opening
+from .dialects import Dialect, error_body
+from .errors import UpstreamLost
+from .openai_calls import with_additions, without_additions
+from .upstream import Event, Upstream
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """One call on its way: what the caller asked, as whom, and the model server for it."""
+
+    capture: Capture
+    upstream: Upstream
+    dialect: Dialect
+    opening: Opening
+    call: Call
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    wants_logprobs: bool
+    wants_token_ids: bool
+
+    @property
+    def sent(self) -> Mapping[str, Any]:
+        """The body for the model server: the caller's, with what recording needs besides."""
+        if self.dialect.api == "anthropic":
+            return self.body
+        is_chat = self.dialect.path.startswith("chat")
+        return with_additions(self.body, logprobs=self.wants_logprobs, token_ids=self.wants_token_ids, is_chat=is_chat)
+
+    async def answer(self) -> dict[str, Any]:
+        """The whole answer for the caller, recorded. Raises UpstreamLost and its kin, LogUnavailable, RunClosed."""
+        found = await self.upstream.ask(self.dialect, self.sent, self.headers)
+        await self._record(found)
+        if self.dialect.api == "anthropic":
+            return found
+        return without_additions(found, self.body) or found
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """The bytes of a streamed answer. The event that ends it follows when the call is recorded.
+
+        A failure after the first byte is told by an event of the dialect, and the stream ends without its last event.
+        Raises UpstreamLost and its kin before the first byte.
+        """
+        async with self.upstream.stream(self.dialect, self.sent, self.headers) as events:
+            yield b""
+            parts: list[dict[str, Any]] = []
+            try:
+                async for event in events:
+                    if self._is_last(event):
+                        await self._record(self.dialect.join(parts))
+                        yield event.raw
+                        return
+                    shown = self._take(event, parts)
+                    if shown is not None:
+                        yield shown
+                raise UpstreamLost(url=self.upstream.url, actual="its stream ended before the last event")
+            except FlywheelError as problem:
+                _LOG.error("%s: a streamed call was cut: %s", self.opening.run, problem)
+                yield _error_event(self.dialect, problem)
+
+    def _is_last(self, event: Event) -> bool:
+        if self.dialect.api == "openai":
+            return event.data.strip() == self.dialect.last
+        return _parsed(event).get("type") == self.dialect.last
+
+    def _take(self, event: Event, parts: list[dict[str, Any]]) -> bytes | None:
+        """Add an event to what was answered; its bytes for the caller, None for what only recording asked for."""
+        part = _parsed(event)
+        if not part:
+            return event.raw
+        parts.append(part)
+        if self.dialect.api == "anthropic" or "choices" not in part:
+            return event.raw
+        shown = without_additions(part, self.body)
+        return None if shown is None else b"data: " + json.dumps(shown, ensure_ascii=False).encode() + b"\n\n"
+
+    async def _record(self, found: Mapping[str, Any]) -> None:
+        try:
+            answer: Answer = self.dialect.read_answer(found)
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            said = f"an answer of another shape ({type(problem).__name__} {problem})"
+            raise UpstreamLost(url=self.upstream.url, actual=said) from problem
+        await to_thread.run_sync(self.capture.record, self.opening, self.call, answer)
+
+
+def _parsed(event: Event) -> dict[str, Any]:
+    """The JSON object of an event; an empty one if it has none, as a comment or a ping."""
+    try:
+        found = json.loads(event.data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _error_event(dialect: Dialect, problem: FlywheelError) -> bytes:
+    body = json.dumps(error_body(dialect.api, 502, str(problem), type(problem).__name__)).encode()
+    head = b"event: error\n" if dialect.api == "anthropic" else b""
+    return head + b"data: " + body + b"\n\n"

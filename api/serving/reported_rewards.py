@@ -1,0 +1,121 @@
+"""Close an outside run with the reward that its owner reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventlog.blobs import Blob
+from eventlog.events import AnyEvent, ModelCalled, RewardGraded, RewardTerms, RunFinished, RunMissing, RunStarted, Usage
+from eventlog.store import START, Append, Committed, Position
+
+from ..errors import Unknown
+from ..house import House
+from .errors import OthersRun, RewardReported, RunClosed
+
+VERSION: Final = "reported"
+_NO_STATE: Final = "0" * 64
+
+
+@dataclass
+class _Ended:
+    """What the log holds of a run when its reward is reported."""
+
+    version: int = 0
+    actor: str = ""
+    group: str = ""
+    calls: list[ModelCalled] = field(default_factory=list)
+    is_finished: bool = False
+    is_missing: bool = False
+    reward: RewardGraded | None = None
+    position: Position = START
+
+
+def report_reward(house: House, token: str, run: str, score_micro: int, *, passed: bool) -> Position:
+    """Append the end of a run, unless it ended before, and its reward. Returns the position of the reward.
+
+    The same reward again changes nothing. Raises Unknown, OthersRun, RunClosed, RewardReported, LogUnavailable.
+    """
+    while True:
+        found = _read(house, run)
+        _check(found, token, run)
+        if found.reward is not None:
+            if (found.reward.score, found.reward.passed) != (score_micro, passed):
+                raise RewardReported(run=run, actual=found.reward.score)
+            return found.position
+        events = (*_end(house, run, found), _reward(run, found.group, score_micro, passed=passed))
+        append = Append(stream=f"run/{run}", events=events, actor=found.actor, expect=found.version)
+        (outcome,) = house.store.append([append])
+        if isinstance(outcome, Committed):
+            return outcome.last
+
+
+def _read(house: House, run: str) -> _Ended:
+    found = _Ended()
+    for recorded in house.store.read(stream=f"run/{run}"):
+        found.version = recorded.version
+        match recorded.event:
+            case RunStarted() as started:
+                found.actor, found.group = recorded.actor, started.spec.group_id
+            case ModelCalled() as called:
+                found.calls.append(called)
+            case RunFinished():
+                found.is_finished = True
+            case RunMissing():
+                found.is_missing = True
+            case RewardGraded() as graded:
+                found.reward, found.position = graded, recorded.position
+            case _:
+                pass
+    return found
+
+
+def _check(found: _Ended, token: str, run: str) -> None:
+    if not found.actor:
+        raise Unknown(what="run", actual=run, way_out="Begin it with a call through the proxy or with POST /v1/events.")
+    if found.actor not in {f"proxy:{token}", f"api:{token}"}:
+        raise OthersRun(run=run)
+    if found.is_missing:
+        raise RunClosed(run=run, actual="RunMissing")
+
+
+def _end(house: House, run: str, found: _Ended) -> tuple[AnyEvent, ...]:
+    if found.is_finished:
+        return ()
+    nothing = Blob("application/json", b"[]")
+    house.blobs.put([nothing])
+    usage = Usage(
+        actions=None,
+        wall_microseconds=None,
+        input_tokens=_total(call.input_tokens for call in found.calls),
+        output_tokens=_total(call.output_tokens for call in found.calls),
+    )
+    finished = RunFinished(
+        run=run, status="completed", fingerprint=_NO_STATE, end_state=nothing.digest, mutations=0, usage=usage
+    )
+    return (finished,)
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    """Sum of token counts; None if one is unknown."""
+    found = list(counts)
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _reward(run: str, group: str, score: int, *, passed: bool) -> RewardGraded:
+    """The reward that was reported. What the run cost is not known, so its value is not either."""
+    return RewardGraded(
+        run=run,
+        group=group,
+        channel="oracle",
+        version=VERSION,
+        score=score,
+        passed=passed,
+        reasons=(),
+        terms=RewardTerms(score=score, lambda_per_dollar=0, penalty=None),
+        prices=0,
+        cost=None,
+        value=None,
+    )

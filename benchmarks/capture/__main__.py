@@ -1,0 +1,184 @@
+"""`make bench-capture`: the capture proxy beside calling the model server directly, taken in turns in one run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+import httpx2
+import typer
+
+from api.tokens import issue
+from benchmarks.log.server import Server, own_server, version
+from benchmarks.report import at_least, at_most, report
+from eventlog.postgres import PostgresStore
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "benchmarks" / "capture.md"
+PROJECT = "serving"
+THINK_MS: Final = 200
+PARALLEL: Final = 16
+BODY: Final = {"model": "policy", "messages": [{"role": "user", "content": "How much is 2 + 2?"}], "max_tokens": 32}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to call, and with what key. `{run}` in the address is replaced by a new run's name."""
+
+    url: str
+    key: str
+
+
+def main(
+    *,
+    calls: Annotated[int, typer.Option(min=32, help="Calls of each arm, for each number of callers.")] = 640,
+    quick: Annotated[bool, typer.Option("--quick", help="64 calls, as a trial.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
+) -> None:
+    """Call a model server that thinks 200 ms, directly and through the proxy, with 1 and 16 callers."""
+    if write and quick:
+        raise typer.BadParameter("--write needs a full run: omit --quick")
+    number = 64 if quick else calls
+    with own_server() as server, _model_server() as upstream:
+        note = _prepare(server)
+        with _proxy(server, upstream) as (address, process):
+            found = _measure(Address(f"{upstream}/chat/completions", "none"), address, number, process)
+            asked = number + max(32, number // PARALLEL)
+            found |= _recorded(server, 2 * asked)
+    targets = {
+        f"calls a second with {PARALLEL} callers, to calling directly": at_least(0.95),
+        "calls that are not in the log": at_most(0),
+    }
+    report("capture", found, targets, page=PAGE if write else None, note=f"{note}; {number} calls an arm, twice.")
+
+
+def _prepare(server: Server) -> str:
+    server.project(PROJECT)
+    owner = server.owner(PROJECT)
+    note = f"PostgreSQL {version(owner)}, fsync on, {os.cpu_count()} cores, a model server that thinks {THINK_MS} ms"
+    owner.dispose()
+    return note
+
+
+@contextmanager
+def _model_server() -> Iterator[str]:
+    child = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.capture.thinker", str(THINK_MS)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    try:
+        yield next(line.strip() for line in child.stdout or ())
+    finally:
+        child.kill()
+        child.wait()
+
+
+@contextmanager
+def _proxy(server: Server, upstream: str) -> Iterator[tuple[Address, int]]:
+    own = {
+        "FLYWHEEL_DATABASE_URL": server.app_url,
+        "FLYWHEEL_OWNER_URL": server.owner_url,
+        "FLYWHEEL_PROJECT": PROJECT,
+        "FLYWHEEL_MODEL": "policy",
+        "FLYWHEEL_MODEL_URL": upstream,
+    }
+    engine = server.engine(PROJECT)
+    token = issue(PostgresStore(engine), "bench", "bench")
+    engine.dispose()
+    command = [sys.executable, "-c", "from api.cli.main import main; main()", "serve", "--port", "0"]
+    child = subprocess.Popen(command, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    try:
+        said = next(line for line in child.stdout or () if "Serving on" in line)
+        base = said.split("Serving on ")[1].split()[0].rstrip(".")
+        yield Address(f"{base}/{{run}}/v1/chat/completions", token), child.pid
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def _measure(direct: Address, proxied: Address, number: int, process: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for callers in (1, PARALLEL):
+        each = number if callers > 1 else max(32, number // PARALLEL)
+        rates: dict[str, list[float]] = {"direct": [], "proxied": []}
+        waits: dict[str, list[float]] = {"direct": [], "proxied": []}
+        spent = -_cpu_seconds(process)
+        for turn in range(2):
+            for name, address in (("direct", direct), ("proxied", proxied)):
+                took, seconds = _call(address, callers, each, f"ext-{callers}-{turn}")
+                rates[name].append(each / seconds)
+                waits[name] += took
+        spent += _cpu_seconds(process)
+        further = _figures(callers, rates, waits)
+        found |= {**further, f"proxy's CPU-ms a call with {callers} callers": 1000 * spent / (2 * each)}
+    return found
+
+
+def _figures(callers: int, rates: Mapping[str, list[float]], waits: Mapping[str, list[float]]) -> dict[str, float]:
+    sorted_waits = {name: sorted(own) for name, own in waits.items()}
+    overhead = {
+        share: 1000 * (_at(sorted_waits["proxied"], share) - _at(sorted_waits["direct"], share)) for share in (50, 99)
+    }
+    ratio = statistics.median(rates["proxied"]) / statistics.median(rates["direct"])
+    who = f"{callers} caller{'s' if callers > 1 else ''}"
+    return {
+        f"ms that the proxy adds at p50 with {who}": overhead[50],
+        f"ms that the proxy adds at p99 with {who}": overhead[99],
+        f"calls a second with {who}, to calling directly": ratio,
+    }
+
+
+def _at(values: list[float], share: int) -> float:
+    return values[min(len(values) - 1, len(values) * share // 100)]
+
+
+def _call(address: Address, callers: int, number: int, run: str) -> tuple[list[float], float]:
+    """Seconds of each call, and of all of them together; each caller has a run and a connection of its own."""
+
+    def caller(place: int) -> list[float]:
+        with httpx2.Client(timeout=60, headers={"Authorization": f"Bearer {address.key}"}) as client:
+            own = address.url.format(run=f"{run}-{place}")
+            return [_timed(lambda: _ask(client, own)) for _ in range(number // callers)]
+
+    began = time.perf_counter()
+    with ThreadPoolExecutor(callers) as pool:
+        took = [seconds for own in pool.map(caller, range(callers)) for seconds in own]
+    return took, time.perf_counter() - began
+
+
+def _ask(client: httpx2.Client, url: str) -> None:
+    answer = client.post(url, json=BODY)
+    if not answer.is_success:
+        raise RuntimeError(f"HTTP {answer.status_code}: {answer.text}")
+
+
+def _timed(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def _cpu_seconds(process: int) -> float:
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _recorded(server: Server, answered: int) -> dict[str, float]:
+    """Each call that was answered has to be in the log."""
+    engine = server.engine(PROJECT)
+    store = PostgresStore(engine)
+    recorded = sum(1 for _ in store.read(types=["ModelCalled"]))
+    engine.dispose()
+    return {"calls answered through the proxy": answered, "calls that are not in the log": answered - recorded}
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,53 @@
+"""A model server that thinks for some milliseconds: `python -m benchmarks.capture.thinker 200`."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import anyio
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+TEXT = "The answer is four."
+
+
+def main() -> None:
+    """Listen on a free port, print the address, and serve until killed."""
+    think_s = int(sys.argv[1]) / 1000
+
+    async def chat(request: Request) -> JSONResponse:
+        body = await request.json()
+        await anyio.sleep(think_s)
+        return JSONResponse(_answer(body))
+
+    listening = socket.create_server(("127.0.0.1", 0))
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", flush=True)
+    app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
+    uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False)).run(sockets=[listening])
+
+
+def _answer(body: dict[str, object]) -> dict[str, object]:
+    tokens = [{"token": sign, "logprob": -0.25, "bytes": None, "top_logprobs": []} for sign in TEXT.split()]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": TEXT, "refusal": None},
+        "finish_reason": "stop",
+        "logprobs": {"content": tokens, "refusal": None} if body.get("logprobs") else None,
+    }
+    usage = {"prompt_tokens": 12, "completion_tokens": len(tokens), "total_tokens": 12 + len(tokens)}
+    return {
+        "id": "c",
+        "object": "chat.completion",
+        "created": 1,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
+
+
+if __name__ == "__main__":
+    main()
