@@ -44,12 +44,10 @@ from .errors import (
     ReasonMissing,
 )
 from .figures import count_noun, decimal
+from .ledger import BENCHMARK, append_verdict
 
 STREAM = CHAMPION
 """Stream of the events that decide who is champion; its key in the fold has the same name."""
-
-BENCHMARK = "benchmark/{}"
-"""Stream of a benchmark: its freezing, then the opening of every evaluation on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +152,12 @@ def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position
 
 
 def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str) -> Settled:
-    """Record a verdict and, if it promotes, the new champion, atomically.
+    """Record a verdict and, if it promotes, the new champion, or alpha that was not spent, atomically.
 
     `expect` is the version of the champion's stream that was judged. Idempotent.
     Raises ChampionMoved, OtherChampion, NotOpened, OtherEvaluation, AlreadySettled.
     """
-    _refuse_other_evaluation(store, evaluation, verdict)
+    opened = _refuse_other_evaluation(store, evaluation, verdict)
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote":
         _refuse_other_champion(store, evaluation, verdict, expect)
@@ -168,7 +166,7 @@ def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expe
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
-    outcome = store.append([request])[0]
+    outcome = append_verdict(store, request, opened, verdict)
     if isinstance(outcome, Conflict):
         raise _moved(outcome)
     if isinstance(outcome, KeyReused):
@@ -258,7 +256,7 @@ def _refuse_empty(reason: str) -> None:
         raise ReasonMissing
 
 
-def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> None:
+def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> EvaluationOpened:
     opened = find_opening(store, evaluation)
     for what, actual, expected in (
         ("benchmark", verdict.benchmark, opened.benchmark_digest),
@@ -269,6 +267,7 @@ def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdic
     ):
         if actual != expected:
             raise OtherEvaluation(evaluation=evaluation, what=what, actual=str(actual), expected=str(expected))
+    return opened
 
 
 def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:

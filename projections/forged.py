@@ -45,6 +45,8 @@ NEVER_FROM_A_TOKEN: Final = (
     "CheckpointPublished",
     "BenchmarkFrozen",
     "EvaluationOpened",
+    "EvaluationLooked",
+    "AlphaReturned",
     "VerdictReached",
     "ChampionPointed",
     "RunsWithdrawn",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
 import typer
 
 from eventlog.events import BenchmarkFrozen, Rules
-from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
-from gate.figures import count_noun
-from gate.renewal import Amounts, draw_fresh_seeds
+from gate.benchmark import ALPHA, CHALLENGERS, deal_seeds, freeze_benchmark, most_runs, sealed_instances
+from gate.figures import count_noun, decimal
+from gate.renewal import Amounts, amounts_of, draw_fresh_seeds
+from gate.sizes import plan_size, power_at, seeds_of_each
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
@@ -54,8 +56,19 @@ def freeze_(
     sealed_seeds: Annotated[
         str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, which no agent sees. Default: drawn.")
     ] = None,
-    visible: Annotated[int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw.")] = 4,
-    sealed: Annotated[int, typer.Option(min=1, max=10_000, help="Number of sealed seeds to draw.")] = 50,
+    visible: Annotated[
+        int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw for each task.")
+    ] = 4,
+    sealed: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Number of sealed seeds to draw for each task. Default: what --power asks for."
+        ),
+    ] = None,
+    power: Annotated[float, typer.Option(min=0.01, max=0.99, help="Wanted probability to find --effect.")] = 0.8,
+    effect: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Gain of the mean score that is to be found.")
+    ] = 0.15,
     repeats: Annotated[
         int, typer.Option(min=1, max=100, help="Number of times that both arms play each instance.")
     ] = 1,
@@ -85,14 +98,44 @@ def freeze_(
         if from_candidates:
             task = _propose_tasks(house, site, task, min_runs)
         templates = site_tasks(placed.environment, task, max_steps)
-        amounts = Amounts(visible, sealed, repeats)
+        spent = micro([alpha])[0]
+        wanted = _Wanted(*micro([power, effect]), max(1, spent // challengers))
+        each = sealed or wanted.seeds(len(templates), repeats)
+        amounts = Amounts(visible, each, repeats)
         drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
-        first, second = (fresh if seeds is None else seeds for seeds, fresh in zip(given, drawn, strict=True))
-        spent = micro([alpha])[0]
+        names = [template.template_id for template in templates]
+        first, second = (
+            fresh if seeds is None else deal_seeds(names, seeds) for seeds, fresh in zip(given, drawn, strict=True)
+        )
         frozen = freeze_benchmark(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
         freeze_on(house, frozen, ACTOR)
     _tell(frozen, as_json=as_json)
+    if not as_json:
+        say(wanted.words(frozen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Power and effect that a benchmark is planned for, and the alpha of one challenger, in millionths."""
+
+    power: int
+    effect: int
+    alpha: int
+
+    def seeds(self, templates: int, repeats: int) -> int:
+        """Seeds of each template that give the power. Raises BadParameter."""
+        size = plan_size(self.effect, self.power, repeats, self.alpha)
+        if size is None:
+            asked = f"a power of {decimal(self.power)} at {decimal(self.effect)}"
+            raise typer.BadParameter(f"{asked} takes more than 100,000 instances; expected a smaller power or a larger effect")
+        return seeds_of_each(size.instances, max(1, templates))
+
+    def words(self, frozen: BenchmarkFrozen) -> str:
+        """What the benchmark finds, and what an evaluation on it costs in runs."""
+        found = power_at(sealed_instances(frozen), frozen.repeats, self.effect, self.alpha)
+        gain = f"a gain of {decimal(self.effect)} is found with a power of about {round(found / 1_000_000, 2)}"
+        return f"{gain}; an evaluation costs at most {most_runs(frozen):,} runs, and what looks worse is played again"
 
 
 def _propose_tasks(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
@@ -113,7 +156,7 @@ def refresh(
     benchmark: Annotated[str, typer.Argument(help="The benchmark to succeed.")],
     *,
     sealed: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Number of sealed seeds. Default: as many as before.")
+        int | None, typer.Option(min=1, max=10_000, help="Number of sealed seeds for each task. Default: as many as before.")
     ] = None,
     rng_seed: RngSeed = 7,
     as_json: AsJson = False,
@@ -121,8 +164,7 @@ def refresh(
     """Freeze a benchmark's successor: the same tasks, alpha and number of challengers, with fresh seeds."""
     with open_project() as house:
         found = find_benchmark(house.views(), benchmark).frozen_event()
-        visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
-        amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
+        amounts = None if sealed is None else replace(amounts_of(found), sealed=sealed)
         with only_controller(house, found.environment) as own:
             refuse_forged(own.views())
             frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
@@ -130,7 +172,7 @@ def refresh(
 
 
 def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
-    rules = Rules()
+    rules = Rules.default()
     if sealed_instances(frozen) < rules.min_pairs:
         ERR.print(f"{frozen.benchmark} can only void: {shortage(frozen, rules)}", soft_wrap=True)
     if as_json:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .environments import *
     from .event import *
     from .gate import *
+    from .gate_rules import *
     from .memory import *
     from .models import *
     from .plans import *
@@ -39,9 +40,10 @@ NAMES: dict[str, str] = {
     "environments": "Detail EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
-        "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
-        "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
+        "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision EvaluationLooked "
+        "EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict VerdictReached Visible"
     ),
+    "gate_rules": "CostBasis RegressionMeasure Rules Test Unit",
     "memory": (
         "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined Occasion "
         "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "

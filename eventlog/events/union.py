@@ -57,6 +57,8 @@ AnyEvent = (
     | training.CheckpointPublished
     | gate.BenchmarkFrozen
     | gate.EvaluationOpened
+    | gate.EvaluationLooked
+    | gate.AlphaReturned
     | gate.VerdictReached
     | champion.ChampionPointed
     | policy.PriceBookSet

@@ -27,7 +27,8 @@ from agents.suites import build_micro_suite
 from api.course import Course
 from api.evaluations.arms import jobs_of_arms
 from api.evaluations.benchmarks import freeze_on, site_tasks
-from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
+from api.evaluations.evaluate import challenge, play_and_settle
+from api.evaluations.play import BLOCK
 from api.house import House
 from api.queries.champion import present_champion
 from api.reporter import Advance
