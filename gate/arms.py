@@ -79,8 +79,8 @@ class PairedInstance:
 class Pairs:
     """Instances ordered by template and seed; `missing` of the `planned` (instance, repeat) pairs lack a result.
 
-    `champion_missing` of them lack only the champion's result, `challenger_missing` only the challenger's. `champion_lost`
-    and `challenger_lost` count the runs that the platform lost, whether or not they were played again.
+    `champion_missing` of them lack only the champion's result, `challenger_missing` only the challenger's.
+    `champion_lost` and `challenger_lost` count the runs that the platform lost, whether or not they were played again.
     """
 
     instances: tuple[PairedInstance, ...]

@@ -59,7 +59,8 @@ def _reached(look: LookResult) -> PromotionCheck:
     why = ", too little to play on" if look.outcome == "futile" else ""
     where = f"at look {look.number} of {look.of}{why}"
     return PromotionCheck(
-        is_met, f"p {probability(pico(look.p))} is {bound} the alpha {probability(floor_pico(look.spent))} spent {where}"
+        is_met,
+        f"p {probability(pico(look.p))} is {bound} the alpha {probability(floor_pico(look.spent))} spent {where}",
     )
 
 

@@ -1,8 +1,8 @@
 """Computes the verdict on two arms under the rules. Pure.
 
 One test decides, on sealed instances: repeats are averaged inside their instance, instances inside their template, and
-templates have equal weight. Where templates share seeds, a seed is one unit of the test. A promotion also requires a minimum mean difference, a bounded cost and no confirmed
-regression. All figures of a verdict, including costs and passed runs, are over the pairs that both arms have.
+templates have equal weight. Where templates share seeds, a seed is one unit of the test. A promotion
+also requires a minimum mean difference, a bounded cost and no confirmed regression. All figures of a verdict, including costs and passed runs, are over the pairs that both arms have.
 `Verdict.pairs` counts instances, `ArmSummary.runs` counts (instance, repeat) pairs.
 """
 

@@ -101,7 +101,7 @@ def draw_fresh_seeds(
 
 
 def _draw_seeds(stream: str, among: range, amount: int, used: Collection[int]) -> tuple[int, ...]:
-    """Distinct seeds in the order drawn. The draw is written out because `Random.sample` may change between Python versions."""
+    """Distinct seeds as they are drawn. The draw is written out because `Random.sample` may change between Pythons."""
     bits = Random(stream).getrandbits  # noqa: S311 - a frozen stream, not a secret
     width = len(among).bit_length()
     found: dict[int, None] = {}

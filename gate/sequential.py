@@ -1,12 +1,12 @@
-"""A group sequential sign-flip test: looks at planned shares of the units, and stops at the first that settles it. Pure.
+"""A group sequential sign-flip test: looks at planned shares of the units, and stops where one settles it. Pure.
 
 At each look alpha is spent on the sign-flip test of the sum of all differences so far, given that no earlier look
 rejected. Signs of all units are drawn `draws_per_alpha` / alpha times from a frozen stream. The observed signs and the
-drawn ones are one pool, which the rule treats alike: at a look, those of it with the
-largest sums are rejected, as many as the alpha spent so far allows, ties together or not at all. So at most that share
-of the pool is ever rejected, and the probability that the observed signs are among it is at most alpha: exactly, for
-any distribution of scores. Alpha is spent as Hwang, Shih and DeCani propose (Statistics in Medicine 9, 1990). A stop for
-futility may only hold, and nothing is gained from it: the bounds may be ignored.
+drawn ones are one pool, which the rule treats alike: at a look, those of it with the largest sums are rejected, as many
+as the alpha spent so far allows, ties together or not at all. So at most that share of the pool is ever rejected, and
+the probability that the observed signs are among it is at most alpha: exactly, for any distribution of scores. Alpha is
+spent as Hwang, Shih and DeCani propose (Statistics in Medicine 9, 1990). A stop for futility may only hold, and nothing
+is gained from it: the bounds may be ignored.
 """
 
 from __future__ import annotations

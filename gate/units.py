@@ -33,7 +33,9 @@ def order_units(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[Tasks, ...]:
     instances of each template.
     """
     draw = Random(rules.rng_seed)  # noqa: S311 - a frozen stream
-    tasks = sorted((t for t in benchmark.tasks if t.is_sealed), key=lambda task: (task.template.encode(), task.env_seed))
+    tasks = sorted(
+        (t for t in benchmark.tasks if t.is_sealed), key=lambda task: (task.template.encode(), task.env_seed)
+    )
     if takes_seeds(benchmark, rules):
         by_seed: dict[int, list[BenchmarkTask]] = {}
         for task in sorted(tasks, key=lambda task: task.env_seed):

@@ -50,5 +50,7 @@ def gaps(compared: Pairs, rules: Rules, share: int = MICRO) -> Iterator[str]:
 
 def _unequal(compared: Pairs, rules: Rules) -> str:
     if rules.replays:
-        return f"{compared.champion_lost} runs of the champion and {compared.challenger_lost} of the challenger were lost"
+        return (
+            f"{compared.champion_lost} runs of the champion and {compared.challenger_lost} of the challenger were lost"
+        )
     return f"the champion lacks {compared.champion_missing} pairs and the challenger {compared.challenger_missing}"

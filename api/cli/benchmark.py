@@ -56,9 +56,7 @@ def freeze_(
     sealed_seeds: Annotated[
         str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, which no agent sees. Default: drawn.")
     ] = None,
-    visible: Annotated[
-        int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw for each task.")
-    ] = 4,
+    visible: Annotated[int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw for each task.")] = 4,
     sealed: Annotated[
         int | None,
         typer.Option(
@@ -128,7 +126,9 @@ class _Wanted:
         size = plan_size(self.effect, self.power, repeats, self.alpha)
         if size is None:
             asked = f"a power of {decimal(self.power)} at {decimal(self.effect)}"
-            raise typer.BadParameter(f"{asked} takes more than 100,000 instances; expected a smaller power or a larger effect")
+            raise typer.BadParameter(
+                f"{asked} takes more than 100,000 instances; expected a smaller power or a larger effect"
+            )
         return seeds_of_each(size.instances, max(1, templates))
 
     def words(self, frozen: BenchmarkFrozen) -> str:
@@ -156,7 +156,8 @@ def refresh(
     benchmark: Annotated[str, typer.Argument(help="The benchmark to succeed.")],
     *,
     sealed: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Number of sealed seeds for each task. Default: as many as before.")
+        int | None,
+        typer.Option(min=1, max=10_000, help="Number of sealed seeds for each task. Default: as many as before."),
     ] = None,
     rng_seed: RngSeed = 7,
     as_json: AsJson = False,

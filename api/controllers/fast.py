@@ -206,9 +206,7 @@ class Controller:
         course, templates = self.course, without_plans(self._templates())
         names = [template.template_id for template in templates]
         visible, sealed = (deal_seeds(names, seeds) for seeds in (course.visible_seeds, course.sealed_seeds))
-        return freeze_benchmark(
-            first_benchmark_name(self.site), self.site, templates, visible, sealed, course.repeats
-        )
+        return freeze_benchmark(first_benchmark_name(self.site), self.site, templates, visible, sealed, course.repeats)
 
     def _renew(self, views: PostgresViews, why: str) -> None:
         """Freeze a benchmark of the course's size with the same tasks, or the course's if the present one lacks any."""

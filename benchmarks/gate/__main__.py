@@ -43,7 +43,7 @@ class Line:
 BETTER = 0.75
 LINES = (
     Line(
-        "20 without a difference, K = 20, stopped early", "any early", 300, 2_500, BASE, {"any promoted": at_most(0.05)}
+        "20 without a difference, K = 20, stopped early", "any early", 100, 2_500, BASE, {"any promoted": at_most(0.05)}
     ),
     Line(
         "one instance .9 → .1 beside a gain",
@@ -54,7 +54,7 @@ LINES = (
         {"caught": at_least(0.7)},
         has_regression=True,
     ),
-    Line("95 % interval of .15", "covered", 1_500, 5_000, BETTER, {"covered": between(0.93, 0.97)}),
+    Line("95 % interval of .15", "covered", 750, 5_000, BETTER, {"covered": between(0.93, 0.97)}),
     Line("the seeds' gate, no difference, 100 × 3", "seeds", 300, 0, BASE, {}),
     Line("the seeds' gate, .60 → .75, 100 × 3", "seeds", 150, 0, BETTER, {}),
 )

@@ -19,8 +19,8 @@ from .truths import Shape, Truth
 ALPHA = 5_000
 OF_TWENTY = 2_500
 CHUNK = 500
-NULLS, POWERS, FAMILIES = 20_000, 4_000, 1_000
-TIMES_WIDE = 2_000
+NULLS, POWERS, FAMILIES = 20_000, 2_000, 1_000
+TIMES_WIDE = 1_000
 OLD, WIDE = Shape(100, 3), Shape(260, 1)
 
 Told = Callable[[Tally], tuple[int, int]]
@@ -64,27 +64,29 @@ class Answers:
     figures: dict[str, float]
 
 
-WORLDS: dict[str, Truth] = {
-    "no difference": truths.better(0),
-    "no difference, uneven": truths.better(0, is_uneven=True),
-    "+.15": truths.better(0.15),
-    "+.15, uneven": truths.better(0.15, is_uneven=True),
-    "+.30": truths.better(0.3),
-    "-.1": truths.better(-0.1),
-    "shared seeds, ±.3": truths.seed_effects(are_shared=True),
-    "distinct seeds, ±.3": truths.seed_effects(are_shared=False),
-    "rare big gains, shared seeds": truths.seed_effects(are_shared=True, rare=True),
-    "rare big gains, distinct seeds": truths.seed_effects(are_shared=False, rare=True),
-    "the same at every repeat": truths.same_every_time,
-    "both arms drift from .8 to .4": truths.drifting,
-    "scores without passes": truths.scores(loses=False),
-    "a template's scores fall by half": truths.scores(loses=True, gain=0.2),
-    "a family loses .2": truths.one_family(0.2),
-    "a family loses .3": truths.one_family(0.3),
-    "a challenger that crashes on half of its failures": truths.crashing,
-} | {f"{share:.0%} lost": truths.lossy(0, share, 2) for share in (0.02, 0.05, 0.1, 0.35)} | {
-    f"+.15, {share:.0%} lost": truths.lossy(0.15, share, 2) for share in (0.02, 0.05, 0.1)
-}
+WORLDS: dict[str, Truth] = (
+    {
+        "no difference": truths.better(0),
+        "no difference, uneven": truths.better(0, is_uneven=True),
+        "+.15": truths.better(0.15),
+        "+.15, uneven": truths.better(0.15, is_uneven=True),
+        "+.30": truths.better(0.3),
+        "-.1": truths.better(-0.1),
+        "shared seeds, ±.3": truths.seed_effects(are_shared=True),
+        "distinct seeds, ±.3": truths.seed_effects(are_shared=False),
+        "rare big gains, shared seeds": truths.seed_effects(are_shared=True, rare=True),
+        "rare big gains, distinct seeds": truths.seed_effects(are_shared=False, rare=True),
+        "the same at every repeat": truths.same_every_time,
+        "both arms drift from .8 to .4": truths.drifting,
+        "scores without passes": truths.scores(loses=False),
+        "a template's scores fall by half": truths.scores(loses=True, gain=0.2),
+        "a family loses .2": truths.one_family(0.2),
+        "a family loses .3": truths.one_family(0.3),
+        "a challenger that crashes on half of its failures": truths.crashing,
+    }
+    | {f"{share:.0%} lost": truths.lossy(0, share, 2) for share in (0.02, 0.05, 0.1, 0.35)}
+    | {f"+.15, {share:.0%} lost": truths.lossy(0.15, share, 2) for share in (0.02, 0.05, 0.1)}
+)
 
 SIZE = {"promoted": at_most(0.005)}
 RATIOS = {"no difference": 0.5, "+.15": 0.6, "+.30": 0.4, "-.1": 0.3}
@@ -100,7 +102,12 @@ def questions() -> list[Question]:
         _null("a challenger that crashes on half of its failures", WIDE, ("promoted", "void")),
         *(_null(world, OLD) for world in ("no difference", "shared seeds, ±.3", "rare big gains, shared seeds")),
         *(_null(world, OLD) for world in ("the same at every repeat", "scores without passes")),
-        _null("35% lost", WIDE, ("promoted", "void before any look", "promoted, of alpha spent"), {"promoted, of alpha spent": at_most(0.005)}),
+        _null(
+            "35% lost",
+            WIDE,
+            ("promoted", "void before any look", "promoted, of alpha spent"),
+            {"promoted, of alpha spent": at_most(0.005)},
+        ),
         *(
             Question(
                 f"adversarial chooser, any of 20, {shape}",
@@ -119,13 +126,34 @@ def questions() -> list[Question]:
         *(_power("+.15, uneven", OLD, rules) for rules in (FIXED, SEQUENTIAL)),
         _power("+.15", WIDE, SEQUENTIAL, {"promoted": at_least(0.8)}),
         _power("+.15, uneven", WIDE, SEQUENTIAL, {"promoted": at_least(0.8)}),
-        *(_power(f"+.15, {share} lost", WIDE, SEQUENTIAL, {"void": at_most(0.01)}, ("promoted", "void")) for share in ("2%", "5%", "10%")),
         *(
-            Question(f"{world}, 100 × 3", world, OLD, SEQUENTIAL, FAMILIES, 0, ("vetoed, of those that pass the test", "promoted"), {"vetoed, of those that pass the test": bound})
+            _power(f"+.15, {share} lost", WIDE, SEQUENTIAL, {"void": at_most(0.01)}, ("promoted", "void"))
+            for share in ("2%", "5%", "10%")
+        ),
+        *(
+            Question(
+                f"{world}, 100 × 3",
+                world,
+                OLD,
+                SEQUENTIAL,
+                FAMILIES,
+                0,
+                ("vetoed, of those that pass the test", "promoted"),
+                {"vetoed, of those that pass the test": bound},
+            )
             for world, bound in VETO.items()
         ),
         *(
-            Question(f"{world}, 100 × 3, {_design(rules)}", world, OLD, rules, FAMILIES, 0, ("vetoed, of those that pass the test",), {} if rules is FIXED else {"vetoed, of those that pass the test": at_least(0.8)})
+            Question(
+                f"{world}, 100 × 3, {_design(rules)}",
+                world,
+                OLD,
+                rules,
+                FAMILIES,
+                0,
+                ("vetoed, of those that pass the test",),
+                {} if rules is FIXED else {"vetoed, of those that pass the test": at_least(0.8)},
+            )
             for world in ("a template's scores fall by half",)
             for rules in (FIXED, SEQUENTIAL)
         ),
@@ -137,8 +165,12 @@ def _design(rules: Rules) -> str:
     return "sequential" if rules.looks else "fixed"
 
 
-def _null(world: str, shape: Shape, told: tuple[str, ...] = ("promoted",), targets: dict[str, Target] | None = None) -> Question:
-    return Question(f"{world}, {shape} at .005", world, shape, SEQUENTIAL, NULLS, 0, told, SIZE if targets is None else targets)
+def _null(
+    world: str, shape: Shape, told: tuple[str, ...] = ("promoted",), targets: dict[str, Target] | None = None
+) -> Question:
+    return Question(
+        f"{world}, {shape} at .005", world, shape, SEQUENTIAL, NULLS, 0, told, SIZE if targets is None else targets
+    )
 
 
 def _power(

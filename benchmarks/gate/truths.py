@@ -14,6 +14,7 @@ from .worlds import TEMPLATES
 Rng = np.random.Generator
 BASE = 0.6
 _CONCENTRATION = 4
+_RARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ def passing(rng: Rng, chances: tuple[Any, Any], shape: Shape, **also: Any) -> Ba
     return Batch(first, second, again, **also)
 
 
-def _even(rng: Rng, count: int, shape: Shape) -> Any:
+def _even(_rng: Rng, count: int, shape: Shape) -> Any:
     return np.full((count, shape.instances), BASE)
 
 
@@ -68,7 +69,7 @@ def seed_effects(*, are_shared: bool, rare: bool = False) -> Truth:
     def truth(rng: Rng, count: int, shape: Shape) -> Batch:
         seeds = shape.instances // TEMPLATES if are_shared else shape.instances
         signs = rng.choice([-1, 1], (count, seeds))
-        moved = signs * (0.9 * (rng.random((count, seeds)) < 0.05) if rare else 0.3)
+        moved = signs * (0.9 * (rng.random((count, seeds)) < _RARE) if rare else 0.3)
         effect = np.repeat(moved, TEMPLATES, axis=1) if are_shared else moved
         base = np.full(effect.shape, 0.5)
         chances = (base - effect / 2, base + effect / 2)
@@ -106,7 +107,7 @@ def crashing(rng: Rng, count: int, shape: Shape) -> Batch:
     base = _even(rng, count, shape)
     found = passing(rng, (base, base), shape)
     tries = rng.random((count, shape.instances, 3)) < BASE
-    loses = ~tries & (rng.random(tries.shape) < 0.5)
+    loses = ~tries & rng.binomial(1, 0.5, tries.shape).astype(bool)
     ends = np.where(loses.all(axis=2), 3, (~loses).argmax(axis=2))
     kept = ends < 3  # noqa: PLR2004 (a run and two replays)
     passed = np.take_along_axis(tries, np.minimum(ends, 2)[..., None], axis=2)

@@ -40,8 +40,8 @@ NAMES: dict[str, str] = {
     "environments": "Detail EnvironmentAdmitted EnvironmentProbed ProbeOutcome ProbeResult StartFingerprint",
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
-        "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision EvaluationLooked "
-        "EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict VerdictReached Visible"
+        "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
+        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict VerdictReached Visible"
     ),
     "gate_rules": "CostBasis RegressionMeasure Rules Test Unit",
     "memory": (
