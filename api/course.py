@@ -33,8 +33,8 @@ class Course:
     fails for another reason than the agent is tried `tries` times in all, and so is a run of an evaluation that takes
     too long. The first benchmark deals `visible_seeds` and `sealed_seeds` out among its templates, so that no two share
     a seed, and a later one has as many. `rule` is the promotion rule of new pieces; `kinds` are the kinds of pieces
-    captured, tried and remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more. `trials` are the
-    shares of groups that try a piece. `rules` are the gate's.
+    captured, tried and remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more.
+    `trials` are the shares of groups that try a piece. `rules` are the gate's.
     """
 
     seeds_per_round: int = 12

@@ -58,8 +58,8 @@ def freeze_benchmark(
     """Build a benchmark of templates at seeds, played `repeats` times by both arms.
 
     Seeds are those of each template by its id (see `deal_seeds`), or the same for all: then instances at one seed are
-    not independent, and a verdict's unit is the seed. `alpha` (millionths) is shared by all `challengers`. Templates and
-    tasks are ordered by template_id, then seed, so the digest does not depend on the order of arguments.
+    not independent, and a verdict's unit is the seed. `alpha` (millionths) is shared by all `challengers`. Templates
+    and tasks are ordered by template_id, then seed, so the digest does not depend on the order of arguments.
     Raises EmptyBenchmark, TooFewRepeats, DuplicateTask, SeedBothWays, AlphaTooSmall.
     """
     names = [template.template_id for template in templates]

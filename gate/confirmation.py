@@ -76,7 +76,8 @@ def find_suspects(instances: Sequence[PairedInstance], strata: Strata | None, ru
 def confirm(suspects: Suspects, champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> Confirmed:
     """Confirm each suspect: it regressed if the one-sided p is at most its share of `confirm_p` or `family_p`.
 
-    A repeat that was lost counts against the challenger: as passed in the champion's arm, as failed in its own. So missing runs cannot cause a promotion. A repeat that was not played counts alike, unless a regression stands
+    A repeat that was lost counts against the challenger: as passed in the champion's arm, as failed in its own.
+    So missing runs cannot cause a promotion. A repeat that was not played counts alike, unless a regression stands
     whatever the repeats would give that were not played: then all suspects are judged in the challenger's favour.
     """
     fresh = {

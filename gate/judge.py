@@ -2,7 +2,8 @@
 
 One test decides, on sealed instances: repeats are averaged inside their instance, instances inside their template, and
 templates have equal weight. Where templates share seeds, a seed is one unit of the test. A promotion
-also requires a minimum mean difference, a bounded cost and no confirmed regression. All figures of a verdict, including costs and passed runs, are over the pairs that both arms have.
+also requires a minimum mean difference, a bounded cost and no confirmed regression. All figures of a verdict, including
+costs and passed runs, are over the pairs that both arms have.
 `Verdict.pairs` counts instances, `ArmSummary.runs` counts (instance, repeat) pairs.
 """
 

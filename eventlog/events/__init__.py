@@ -41,7 +41,8 @@ NAMES: dict[str, str] = {
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
         "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
-        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict VerdictReached Visible"
+        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict "
+        "VerdictReached Visible"
     ),
     "gate_rules": "CostBasis RegressionMeasure Rules Test Unit",
     "memory": (
