@@ -97,7 +97,7 @@ def freeze_(
             task = _propose_tasks(house, site, task, min_runs)
         templates = site_tasks(placed.environment, task, max_steps)
         spent = micro([alpha])[0]
-        wanted = _Wanted(*micro([power, effect]), max(1, spent // challengers))
+        wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)
         amounts = Amounts(visible, each, repeats)
         drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)

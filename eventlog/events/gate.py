@@ -136,8 +136,8 @@ class Look(FrozenModel):
     without enough evidence (`end`); `futile` ends it earlier.
     """
 
-    number: Annotated[int, Field(ge=1)]
-    of: Annotated[int, Field(ge=1)]
+    number: Annotated[int, Field(ge=1, le=1_000)]
+    of: Annotated[int, Field(ge=1, le=1_000)]
     units: Count
     p_value: Pico
     boundary: Pico
