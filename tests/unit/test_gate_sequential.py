@@ -171,16 +171,16 @@ def test_a_drawn_pool_decides_as_all_signs_together_would() -> None:
     """The benchmark counts the distribution that the gate draws from; both stop at the same look."""
     shape, rng = Shape(60, 1), np.random.default_rng(4)
     batch = better(0.3)(rng, 30, shape)
-    stop, rejects = walk(batch, SEQUENTIAL, 50_000)
+    stop, rejects = walk(batch, SEQUENTIAL, 40_000)
     frozen = benchmark(sealed=12, templates=("a", "b", "c", "d", "e"))
-    rules, agreed = RULES.model_copy(update={"unit": "instance", "min_pairs": 1}), 0
+    rules, agreed = RULES.model_copy(update={"unit": "instance", "min_pairs": 1, "draws_per_alpha": 1_000}), 0
     places = [(task.template, task.env_seed, 0) for task in order(frozen, rules)]
     for one in range(30):
         arms = [an_arm(frozen, name, [0] * 60) for name in ("champion", "challenger")]
         for index, scored in enumerate((batch.first, batch.second)):
             graded = {p: Result(ONE * int(s), bool(s), 1) for p, s in zip(places, scored[one, :, 0], strict=True)}
             arms[index] = replace(arms[index], sealed=graded)
-        last = look_at(arms[0], arms[1], frozen, rules, Alpha(1, 50_000, 50_000)).last
+        last = look_at(arms[0], arms[1], frozen, rules, Alpha(1, 40_000, 40_000)).last
         assert last is not None
         agreed += (last.number - 1, last.outcome == "reject") == (stop[one], rejects[one])
     assert agreed >= 29
