@@ -8,6 +8,7 @@ from agents.learning.memory import EVERY_KIND
 from agents.rollouts.dispatching.dispatch import MAX_PARALLEL
 from agents.rollouts.play import TRIES
 from eventlog.events import Decay, PairedRule, PieceKind, PromotionRule, Rules, Trials
+from gate.renewal import Amounts
 
 CONTROLLER = "controller"
 """Actor of events appended by the fast loop."""
@@ -31,10 +32,10 @@ class Course:
     checks each step right after it, at one request per step. A run longer than `timeout_s` counts as missing (None: no
     limit). The `max_` fields are the budget (None: no limit). `clusters` selects the tasks (empty: all). A run that
     fails for another reason than the agent is tried `tries` times in all, and so is a run of an evaluation that takes
-    too long. `rule` is the promotion rule of new pieces; `kinds` are the kinds of pieces captured, tried and
-    remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more. `trials` are the
-    shares of groups that try a piece. `rules` need at least 40 pairs by default, so 50 sealed seeds suffice for one
-    template.
+    too long. The first benchmark deals `visible_seeds` and `sealed_seeds` out among its templates, so that no two share
+    a seed, and a later one has as many. `rule` is the promotion rule of new pieces; `kinds` are the kinds of pieces
+    captured, tried and remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more.
+    `trials` are the shares of groups that try a piece. `rules` are the gate's.
     """
 
     seeds_per_round: int = 12
@@ -48,7 +49,7 @@ class Course:
     max_verdicts: int | None = None
     clusters: tuple[str, ...] = ()
     visible_seeds: tuple[int, ...] = (9_000, 9_001, 9_002, 9_003)
-    sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_050))
+    sealed_seeds: tuple[int, ...] = tuple(range(10_000, 10_260))
     repeats: int = 1
     max_parallel: int = MAX_PARALLEL
     timeout_s: float | None = None
@@ -59,4 +60,9 @@ class Course:
     trials: Trials = field(default_factory=Trials)
     decay: Decay = field(default_factory=Decay)
     kinds: frozenset[PieceKind] = EVERY_KIND
-    rules: Rules = field(default_factory=Rules)
+    rules: Rules = field(default_factory=Rules.default)
+
+    def amounts(self, templates: int) -> Amounts:
+        """Seeds of each of so many templates, at least one if there are any, and repeats."""
+        visible, sealed = (-(-len(seeds) // templates) for seeds in (self.visible_seeds, self.sealed_seeds))
+        return Amounts(visible, sealed, self.repeats)

@@ -23,7 +23,7 @@ def next_alpha(ledger: AlphaState) -> Alpha:
     if ledger.is_exhausted:
         raise BenchmarkExhausted(benchmark=ledger.benchmark, actual=ledger.challenges, expected=ledger.challengers)
     share = ledger.alpha // ledger.challengers
-    return Alpha(ledger.challenges + 1, share, ledger.spent_total + share)
+    return Alpha(ledger.last_number + 1, share, ledger.spent_total + share)
 
 
 def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
@@ -31,5 +31,6 @@ def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
     found = next((spending for spending in ledger.spendings if spending.evaluation == evaluation), None)
     if found is None:
         raise NotOpened(evaluation=evaluation)
-    before = sum(spending.alpha for spending in ledger.spendings if spending.since <= found.since)
+    earlier = (each for each in ledger.spendings if each.since <= found.since)
+    before = sum(each.alpha for each in earlier if not each.is_returned)
     return Alpha(found.challenge, found.alpha, before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eventlog.chain import digest
@@ -11,6 +11,7 @@ from eventlog.events import ArmName, ArmRun, BenchmarkFrozen, BenchmarkTask, Ben
 from projections.benchmarks import Instance, instances_of
 from projections.environments import EnvironmentState
 
+from .arms import Arm
 from .errors import (
     AlphaTooSmall,
     DuplicateTask,
@@ -30,6 +31,10 @@ SEEDING = "two_seeds"
 """Name of the probe that an environment passes if each seed gives a reproducible and distinct instance."""
 
 
+Seeds = Sequence[int] | Mapping[str, Sequence[int]]
+"""Seeds of every template, or of each by its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedArmRun:
     """One run to play: its spec and the place of the evaluation that it fills."""
@@ -42,29 +47,31 @@ def freeze_benchmark(
     name: str,
     environment: str,
     templates: Sequence[BenchmarkTemplate],
-    visible_seeds: Sequence[int],
-    sealed_seeds: Sequence[int],
+    visible_seeds: Seeds,
+    sealed_seeds: Seeds,
     repeats: int,
     *,
     alpha: int = ALPHA,
     challengers: int = CHALLENGERS,
     successor_of: str | None = None,
 ) -> BenchmarkFrozen:
-    """Build a benchmark of every template at every seed, played `repeats` times by both arms.
+    """Build a benchmark of templates at seeds, played `repeats` times by both arms.
 
-    `alpha` (millionths) is shared by all `challengers`. Templates and tasks are ordered by template_id, then seed, so
-    the digest does not depend on the order of arguments.
+    Seeds are those of each template by its id (see `deal_seeds`), or the same for all: then instances at one seed are
+    not independent, and a verdict's unit is the seed. `alpha` (millionths) is shared by all `challengers`. Templates
+    and tasks are ordered by template_id, then seed, so the digest does not depend on the order of arguments.
     Raises EmptyBenchmark, TooFewRepeats, DuplicateTask, SeedBothWays, AlphaTooSmall.
     """
-    _refuse_unusable(name, templates, visible_seeds, sealed_seeds, repeats)
+    names = [template.template_id for template in templates]
+    visible, sealed = _by_template(names, visible_seeds), _by_template(names, sealed_seeds)
+    _refuse_unusable(name, templates, visible, sealed, repeats)
     if challengers < 1 or alpha < challengers:
         raise AlphaTooSmall(benchmark=name, actual=alpha, challengers=challengers)
     ordered = tuple(sorted(templates, key=lambda template: template.template_id.encode()))
-    sealed = frozenset(sealed_seeds)
     tasks = tuple(
-        BenchmarkTask(template=template.template_id, env_seed=seed, is_sealed=seed in sealed)
-        for template in ordered
-        for seed in sorted({*visible_seeds, *sealed_seeds})
+        BenchmarkTask(template=key, env_seed=seed, is_sealed=seed in sealed[key])
+        for key in (template.template_id for template in ordered)
+        for seed in sorted({*visible[key], *sealed[key]})
     )
     content: dict[str, Any] = {
         "environment": environment,
@@ -85,23 +92,43 @@ def _digest(content: Mapping[str, Any]) -> str:
     return digest(plain).hex()
 
 
+def deal_seeds(templates: Iterable[str], seeds: Sequence[int]) -> dict[str, tuple[int, ...]]:
+    """Seeds of each template: consecutive parts of `seeds`, as equal as can be, in order of template id.
+
+    With fewer seeds than templates some templates share a seed.
+    """
+    names = sorted(templates, key=str.encode)
+    if len(seeds) < len(names):
+        return {name: tuple(seeds[place % len(seeds) :][:1]) if seeds else () for place, name in enumerate(names)}
+    ends = [len(seeds) * place // len(names) for place in range(len(names) + 1)]
+    return {name: tuple(seeds[ends[place] : ends[place + 1]]) for place, name in enumerate(names)}
+
+
+def _by_template(names: Sequence[str], seeds: Seeds) -> Mapping[str, Sequence[int]]:
+    return {name: seeds.get(name, ()) if isinstance(seeds, Mapping) else seeds for name in names}
+
+
 def _refuse_unusable(
-    name: str, templates: Sequence[BenchmarkTemplate], visible: Sequence[int], sealed: Sequence[int], repeats: int
+    name: str,
+    templates: Sequence[BenchmarkTemplate],
+    visible: Mapping[str, Sequence[int]],
+    sealed: Mapping[str, Sequence[int]],
+    repeats: int,
 ) -> None:
-    if not templates or not sealed:
+    if not templates or not all(sealed.values()):
         raise EmptyBenchmark(benchmark=name, actual="sealed seed" if templates else "template")
     if repeats < 1:
         raise TooFewRepeats(benchmark=name, actual=repeats, expected=1)
-    for what, values in (
-        ("template", [template.template_id for template in templates]),
-        ("oracle task", [template.oracle_task_id for template in templates]),
-        ("visible seed", visible),
-        ("sealed seed", sealed),
+    for what, several in (
+        ("template", [[template.template_id for template in templates]]),
+        ("oracle task", [[template.oracle_task_id for template in templates]]),
+        ("visible seed", visible.values()),
+        ("sealed seed", sealed.values()),
     ):
-        twice = _first_repeated(values)
+        twice = next((each for each in map(_first_repeated, several) if each is not None), None)
         if twice is not None:
             raise DuplicateTask(benchmark=name, what=what, actual=twice)
-    both = sorted(set(visible) & set(sealed))
+    both = sorted(seed for key in sealed for seed in {*visible[key]} & {*sealed[key]})
     if both:
         raise SeedBothWays(benchmark=name, actual=both[0])
 
@@ -165,12 +192,39 @@ def specs(
 
 
 def confirming_specs(
-    benchmark: BenchmarkFrozen, evaluation: str, instances: Collection[tuple[str, int]], rules: Rules
+    benchmark: BenchmarkFrozen, evaluation: str, instances: Iterable[tuple[str, int, range]]
 ) -> tuple[PlannedArmRun, ...]:
-    """Plan extra repeats, in both arms, of the sealed instances (template, seed) that looked worse."""
-    chosen = [task for task in benchmark.tasks if task.is_sealed and (task.template, task.env_seed) in instances]
-    fresh = range(benchmark.repeats, benchmark.repeats + rules.confirm_repeats)
-    return tuple(_interleave(benchmark, evaluation, chosen, fresh))
+    """Plan extra repeats, in both arms, of sealed instances: template, seed, and the numbers of the repeats."""
+    again = {(template, seed): repeats for template, seed, repeats in instances}
+    chosen = [
+        (task, again[task.template, task.env_seed])
+        for task in benchmark.tasks
+        if task.is_sealed and (task.template, task.env_seed) in again
+    ]
+    last = max((repeats.stop for _, repeats in chosen), default=0)
+    return tuple(
+        run
+        for repeat in range(last)
+        for run in _interleave(benchmark, evaluation, [task for task, own in chosen if repeat in own], [repeat])
+    )
+
+
+def replay_specs(
+    planned: Iterable[PlannedArmRun], champion: Arm, challenger: Arm, rules: Rules
+) -> tuple[PlannedArmRun, ...]:
+    """Plan the lost ones of these runs again under another name, each at most `rules.replays` times."""
+    arms, found = {"champion": champion, "challenger": challenger}, []
+    for run in planned:
+        arm, place = arms[run.arm.arm], (run.spec.template, run.spec.env_seed, run.arm.repeat)
+        lost = arm.lost.get(place, 0)
+        if arm.result_at(place) is None and 0 < lost <= rules.replays:
+            found.append(replace(run, spec=run.spec.model_copy(update={"spec_id": f"{run.spec.spec_id}__again{lost}"})))
+    return tuple(found)
+
+
+def most_runs(benchmark: BenchmarkFrozen) -> int:
+    """Number of runs of both arms on the whole benchmark, without confirming repeats."""
+    return len(ARMS) * len(benchmark.tasks) * benchmark.repeats
 
 
 def blocks(

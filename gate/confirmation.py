@@ -1,45 +1,178 @@
-"""Confirms regressions: both arms repeat the instances that looked worse, `confirm_repeats` times each. Pure."""
+"""Confirms regressions by fresh repeats: of instances that looked worse, and of templates that looked worse. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import chain
 
-from eventlog.events import BenchmarkFrozen, Confirmation, Rules
+from eventlog.events import BenchmarkFrozen, Confirmation, FamilyCheck, Rules
 
 from .arms import Arm, PairedInstance, Result, confirming_repeats
-from .counts import fisher, pico
+from .counts import pico
+from .permutation import divide, lower_tail
 from .stats import MICRO
+from .strata import Strata
+
+ROUND = 3
+"""Repeats that each instance plays before it is asked again whether more are needed."""
 
 
-def confirmations_of(
-    worse: Sequence[PairedInstance], champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules
-) -> tuple[Confirmation, ...]:
-    """Confirm each instance that looked worse: it regressed if Fisher's p is at most `confirm_p` / len(worse).
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Instances that looked worse, and all compared instances of the templates that looked worse on the whole.
 
-    A missing repeat counts against the challenger: as passed in the champion's arm, as failed in the challenger's. So
-    missing runs cannot cause a promotion.
+    `templates` is the number of templates that share the p of a family.
     """
-    return tuple(_confirmation(each, len(worse), champion, challenger, benchmark, rules) for each in worse)
+
+    worse: tuple[PairedInstance, ...] = ()
+    families: tuple[tuple[PairedInstance, ...], ...] = ()
+    templates: int = 0
+
+    @property
+    def instances(self) -> tuple[PairedInstance, ...]:
+        """Every instance to play again, once, in order of template and seed."""
+        found = {(each.template, each.env_seed): each for own in (self.worse, *self.families) for each in own}
+        return tuple(found[key] for key in sorted(found, key=lambda key: (key[0].encode(), key[1])))
 
 
-def _confirmation(
-    instance: PairedInstance, screened: int, champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules
-) -> Confirmation:
-    first, second = (_results_of(arm, instance, benchmark, rules) for arm in (champion, challenger))
-    first_passed, second_passed = (sum(result.passed for result in results) for results in (first, second))
-    asked = rules.confirm_repeats
-    p = fisher(asked - len(first) + first_passed, asked, second_passed, asked)
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """What fresh repeats say; `open` are the instances of which a further repeat could still change the decision."""
+
+    instances: tuple[Confirmation, ...]
+    families: tuple[FamilyCheck, ...]
+    open: tuple[PairedInstance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """Fresh results of one instance in one arm, and how many places were lost, or not played."""
+
+    results: tuple[Result, ...]
+    lost: int
+    unplayed: int
+
+    def scores(self, rules: Rules, lost: int, unplayed: int) -> tuple[int, ...]:
+        """Scores in millionths, with these for what was lost and for what was not played."""
+        found = (each.score if rules.regression_by == "score" else MICRO * each.passed for each in self.results)
+        return (*found, *[lost] * self.lost, *[unplayed] * self.unplayed)
+
+
+_Sides = tuple[_Fresh, _Fresh]
+
+
+def find_suspects(instances: Sequence[PairedInstance], strata: Strata | None, rules: Rules) -> Suspects:
+    """Instances whose mean difference is below zero, and where rules ask for it templates whose mean is."""
+    if strata is None:
+        return Suspects()
+    worse = tuple(each for each, value in zip(instances, strata.flat, strict=True) if value < 0)
+    names = [name for name, own in zip(strata.names, strata.values, strict=True) if sum(own) < 0]
+    families = tuple(tuple(each for each in instances if each.template == name) for name in names if rules.family_p)
+    return Suspects(worse, families, len(strata.names))
+
+
+def confirm(suspects: Suspects, champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> Confirmed:
+    """Confirm each suspect: it regressed if the one-sided p is at most its share of `confirm_p` or `family_p`.
+
+    A repeat that was lost counts against the challenger: as passed in the champion's arm, as failed in its own.
+    So missing runs cannot cause a promotion. A repeat that was not played counts alike, unless a regression stands
+    whatever the repeats would give that were not played: then all suspects are judged in the challenger's favour.
+    """
+    fresh = {
+        _key(each): (_fresh(each, champion, benchmark, rules), _fresh(each, challenger, benchmark, rules))
+        for each in suspects.instances
+    }
+    instances, families = _judge(suspects, fresh, rules, is_kind=False)
+    is_settled = False
+    if rules.curtails and (any(each.is_regression for each in instances) or any(each.is_worse for each in families)):
+        kind = _judge(suspects, fresh, rules, is_kind=True)
+        is_settled = any(each.is_regression for each in kind[0]) or any(each.is_worse for each in kind[1])
+        instances, families = kind if is_settled else (instances, families)
+    doubtful = [each for each, found in zip(suspects.worse, instances, strict=True) if found.is_regression]
+    for own, found in zip(suspects.families, families, strict=True):
+        doubtful += own if found.is_worse else ()
+    names = {_key(each) for each in doubtful if any(side.unplayed for side in fresh[_key(each)])}
+    still_open = () if is_settled else tuple(each for each in suspects.instances if _key(each) in names)
+    return Confirmed(instances, families, still_open)
+
+
+def next_repeats(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, instance: tuple[str, int]
+) -> range:
+    """The next confirming repeats of an instance (template, seed) that an arm lacks."""
+    asked = confirming_repeats(benchmark, rules)
+    for repeat in asked:
+        place = *instance, repeat
+        if not all(place in arm.confirming or place in arm.lost for arm in (champion, challenger)):
+            return range(repeat, min(repeat + ROUND, asked.stop))
+    return range(0)
+
+
+def _judge(
+    suspects: Suspects, fresh: Mapping[tuple[str, int], _Sides], rules: Rules, *, is_kind: bool
+) -> tuple[tuple[Confirmation, ...], tuple[FamilyCheck, ...]]:
+    instances = tuple(
+        _confirmation(each, fresh[_key(each)], rules, len(suspects.worse), is_kind=is_kind) for each in suspects.worse
+    )
+    families = tuple(
+        _family(own, [fresh[_key(each)] for each in own], rules, suspects.templates, is_kind=is_kind)
+        for own in suspects.families
+    )
+    return instances, families
+
+
+def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: int, *, is_kind: bool) -> Confirmation:
+    p, (first, second) = _p([sides], rules, is_kind=is_kind), sides
+    told = rules.regression_by == "score"
     return Confirmation(
         instance=instance.name,
-        champion_runs=len(first),
-        champion_passed=first_passed,
-        challenger_runs=len(second),
-        challenger_passed=second_passed,
+        champion_runs=len(first.results),
+        champion_passed=sum(result.passed for result in first.results),
+        challenger_runs=len(second.results),
+        challenger_passed=sum(result.passed for result in second.results),
         p_value=pico(p),
-        is_regression=p * screened * MICRO <= rules.confirm_p,
+        is_regression=p * among * MICRO <= rules.confirm_p,
+        champion_score=sum(result.score for result in first.results) if told else None,
+        challenger_score=sum(result.score for result in second.results) if told else None,
     )
 
 
-def _results_of(arm: Arm, instance: PairedInstance, benchmark: BenchmarkFrozen, rules: Rules) -> list[Result]:
-    places = ((instance.template, instance.env_seed, repeat) for repeat in confirming_repeats(benchmark, rules))
-    return [arm.confirming[place] for place in places if place in arm.confirming]
+def _family(
+    own: Sequence[PairedInstance], sides: Sequence[_Sides], rules: Rules, among: int, *, is_kind: bool
+) -> FamilyCheck:
+    p = _p(sides, rules, is_kind=is_kind)
+    first, second = (tuple(chain.from_iterable(each.results for each in arm)) for arm in zip(*sides, strict=True))
+    return FamilyCheck(
+        template=own[0].template,
+        instances=len(own),
+        champion_runs=len(first),
+        challenger_runs=len(second),
+        champion_score=sum(result.score for result in first),
+        challenger_score=sum(result.score for result in second),
+        p_value=pico(p),
+        is_worse=p * among * MICRO <= rules.family_p,
+    )
+
+
+def _p(sides: Sequence[_Sides], rules: Rules, *, is_kind: bool) -> Fraction:
+    """One-sided p over some instances; what was not played passed in the challenger's arm or in the champion's."""
+    unplayed = (0, MICRO) if is_kind else (MICRO, 0)
+    return lower_tail(
+        [
+            divide(first.scores(rules, MICRO, unplayed[0]), second.scores(rules, 0, unplayed[1]))
+            for first, second in sides
+        ]
+    )
+
+
+def _fresh(instance: PairedInstance, arm: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> _Fresh:
+    places = [(*_key(instance), repeat) for repeat in confirming_repeats(benchmark, rules)]
+    results = tuple(arm.confirming[place] for place in places if place in arm.confirming)
+    lost = sum(place not in arm.confirming and place in arm.lost for place in places)
+    return _Fresh(results, lost, len(places) - len(results) - lost)
+
+
+def _key(instance: PairedInstance) -> tuple[str, int]:
+    return instance.template, instance.env_seed

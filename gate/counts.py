@@ -13,15 +13,9 @@ def pico(chance: Fraction) -> int:
     return -(-chance.numerator * PICO // chance.denominator)
 
 
-def fisher(champion_passed: int, champion_runs: int, challenger_passed: int, challenger_runs: int) -> Fraction:
-    """Fisher's exact test, one-sided: the probability of as few challenger passes or fewer if both arms are equal."""
-    passed = champion_passed + challenger_passed
-    fewest = max(0, passed - champion_runs)
-    ways = sum(
-        comb(challenger_runs, each) * comb(champion_runs, passed - each)
-        for each in range(fewest, challenger_passed + 1)
-    )
-    return Fraction(ways, comb(champion_runs + challenger_runs, passed))
+def floor_pico(chance: Fraction) -> int:
+    """A probability in units of 10^-12, rounded down, so a recorded bound is never larger than the exact one."""
+    return chance.numerator * PICO // chance.denominator
 
 
 def sign_test(first: int, second: int) -> Fraction:

@@ -15,10 +15,10 @@ from random import Random
 from eventlog.events import BenchmarkFrozen, Verdict
 
 from .arms import Arm, PairedInstance, pairs
-from .eprocess import order
 from .errors import NothingToDraw
 from .stats import average_repeats
 from .strata import stratify
+from .units import order
 
 DRAWS = 5_000
 """Number of sign flips of the drawn null distribution, independent of the number that the test used."""

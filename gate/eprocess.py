@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from random import Random
+from math import lcm
 
-from eventlog.events import BenchmarkFrozen, BenchmarkTask, Rules
+from eventlog.events import BenchmarkFrozen, Rules
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
 from .stats import MICRO
+from .units import order_units
 from .voids import gaps
 
 _SHARES, _PARTS = range(1, 16), 16
@@ -42,33 +43,6 @@ class EProcessResult:
         return min(Fraction(1), 1 / self.e_value) if self.e_value else Fraction(1)
 
 
-def order(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[BenchmarkTask, ...]:
-    """Sealed instances in the order they are played and tested, drawn from the frozen stream of `rules.rng_seed`.
-
-    Each round takes one instance of each template, so every prefix has about as many instances of each template.
-    """
-    draw = Random(rules.rng_seed)  # noqa: S311 - a frozen stream
-    queues: dict[str, list[BenchmarkTask]] = {}
-    tasks = (task for task in benchmark.tasks if task.is_sealed)
-    for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
-        queues.setdefault(task.template, []).append(task)
-    shuffled = [_shuffle(queue, draw) for queue in queues.values()]
-    longest = max(map(len, shuffled), default=0)
-    rounds = ([queue[place] for queue in shuffled if place < len(queue)] for place in range(longest))
-    return tuple(task for each in rounds for task in _shuffle(each, draw))
-
-
-def _shuffle(tasks: Sequence[BenchmarkTask], draw: Random) -> list[BenchmarkTask]:
-    """Shuffle as Fisher and Yates do; written out because `Random.shuffle` may change between Python versions."""
-    found = list(tasks)
-    for last in range(len(found) - 1, 0, -1):
-        other = draw.getrandbits(last.bit_length())
-        while other > last:
-            other = draw.getrandbits(last.bit_length())
-        found[last], found[other] = found[other], found[last]
-    return found
-
-
 def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> int | None:
     """Number of instances of `order` after which the e-process stops; None if it continues.
 
@@ -83,19 +57,19 @@ def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules
 
 def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> EProcessResult:
     """Result of the e-process where it stops, else at the end of the order."""
-    tasks = order(benchmark, rules)
+    units = order_units(benchmark, rules)
     fortunes = [_STAKE] * len(_SHARES)
-    compared = Pairs((), 0, 0)
-    for looked_at, task in enumerate(tasks, start=1):
-        found = pairs(champion, challenger, benchmark, [task])
-        compared = _together(compared, found)
-        for instance in found.instances:
-            fortunes = _after(fortunes, instance)
-        left = len(tasks) - looked_at
+    compared, looked_at = Pairs((), 0, 0), 0
+    for number, tasks in enumerate(units, start=1):
+        found = pairs(champion, challenger, benchmark, tasks)
+        compared, looked_at = _together(compared, found), looked_at + len(tasks)
+        if found.instances:
+            fortunes = _after(fortunes, found.instances)
+        left = len(units) - number
         is_settled = _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, left, spent.alpha)
         if found.instances and is_settled and not any(gaps(compared, rules)):
             return EProcessResult(looked_at, _mean(fortunes), is_stopped=True)
-    return EProcessResult(len(tasks), _mean(fortunes), is_stopped=False)
+    return EProcessResult(looked_at, _mean(fortunes), is_stopped=False)
 
 
 def _together(before: Pairs, found: Pairs) -> Pairs:
@@ -105,12 +79,16 @@ def _together(before: Pairs, found: Pairs) -> Pairs:
         before.missing + found.missing,
         before.champion_missing + found.champion_missing,
         before.challenger_missing + found.challenger_missing,
+        before.champion_lost + found.champion_lost,
+        before.challenger_lost + found.challenger_lost,
     )
 
 
-def _after(fortunes: Sequence[int], instance: PairedInstance) -> list[int]:
-    """Fortunes of all gamblers after a bet on one instance: each wins or loses its share of the mean difference."""
-    won, whole = sum(instance.deltas), _PARTS * MICRO * len(instance.deltas)
+def _after(fortunes: Sequence[int], unit: Sequence[PairedInstance]) -> list[int]:
+    """Fortunes of all gamblers after a bet on one unit: each wins or loses its share of the mean difference."""
+    shared = lcm(*(len(instance.deltas) for instance in unit))
+    won = sum(sum(instance.deltas) * (shared // len(instance.deltas)) for instance in unit)
+    whole = _PARTS * MICRO * shared * len(unit)
     return [fortune * (whole + share * won) // whole for share, fortune in zip(_SHARES, fortunes, strict=True)]
 
 

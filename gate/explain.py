@@ -22,12 +22,15 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("champion", _arm(verdict.champion)),
         ("challenger", _arm(verdict.challenger)),
         ("test", _test(verdict)),
+        *([("looks", _looks(verdict))] if verdict.looks else []),
+        *([("units", _units(verdict))] if verdict.units is not None else []),
         ("ledger", _ledger(verdict)),
         ("mean difference", _difference(verdict)),
         ("missing", _describe_missing(verdict)),
         ("looked worse", _name_some(verdict.screened)),
         ("played again", "; ".join(map(_describe_confirmations, verdict.confirmations)) or "none"),
         ("regressions", _name_some(verdict.regressions)),
+        *([("templates that looked worse", _families(verdict))] if verdict.families else []),
         ("costs", f"challenger {dollars(verdict.challenger.cost)}, champion {dollars(verdict.champion.cost)}"),
         ("compared costs", _describe_comparison(verdict)),
         ("probability of improvement", _number(verdict.prob_improvement)),
@@ -54,6 +57,8 @@ def _test(verdict: Verdict) -> str:
             return "bootstrap of the seed documents: no p; it decides by all its checks together"
         case "e_process":
             return _e_process(verdict)
+        case "group_sequential":
+            return _group_sequential(verdict)
         case _:
             return _sign_flip(verdict)
 
@@ -65,6 +70,38 @@ def _sign_flip(verdict: Verdict) -> str:
     is_met = verdict.p_value <= verdict.alpha * _MICRO
     against = f"{'at most' if is_met else 'above'} alpha {decimal(verdict.alpha)}"
     return f"sign flips, {how}: p {probability(verdict.p_value)} is {against}"
+
+
+def _group_sequential(verdict: Verdict) -> str:
+    if not verdict.looks:
+        return "sign flips at planned looks: nobody looked at an outcome"
+    last = verdict.looks[-1]
+    is_met = last.outcome == "reject"
+    against = f"{'at most' if is_met else 'above'} the alpha {probability(last.boundary)} spent so far"
+    seen = f"{verdict.draws} draws, look {last.number} of {last.of}"
+    return f"sign flips, {seen}: p {probability(last.p_value)} is {against}"
+
+
+def _looks(verdict: Verdict) -> str:
+    """Each look in short: units, p and the alpha spent so far."""
+    looks = (
+        f"{look.units} units p {probability(look.p_value)} / {probability(look.boundary)}" for look in verdict.looks
+    )
+    return "; ".join(looks)
+
+
+def _units(verdict: Verdict) -> str:
+    seeds = count_noun(verdict.units or 0, "seed")
+    return f"{seeds}: templates share them, so their instances are not independent and each seed counts once"
+
+
+def _families(verdict: Verdict) -> str:
+    found = (
+        f"{each.template}: {each.champion_runs} and {each.challenger_runs} fresh runs, p {probability(each.p_value)}, "
+        f"{'worse' if each.is_worse else 'not shown to be worse'}"
+        for each in verdict.families
+    )
+    return "; ".join(found)
 
 
 def _e_process(verdict: Verdict) -> str:
@@ -90,6 +127,8 @@ def _difference(verdict: Verdict) -> str:
 
 def _describe_missing(verdict: Verdict) -> str:
     compared = f"{count_noun(verdict.missing, 'run pair')}, {count_noun(verdict.pairs, 'sealed instance')} compared"
+    if verdict.lost is not None:
+        compared += f"; lost runs: champion {verdict.lost[0]}, challenger {verdict.lost[1]}"
     if verdict.missing_p is None:
         return compared
     return f"{compared}; p of unequal missing counts {probability(verdict.missing_p)}"
@@ -151,3 +190,17 @@ def _probability(pico: int | None) -> str:
 
 def _interval(interval: Interval) -> str:
     return f"95 % interval {decimal(interval.low)} to {decimal(interval.high)}"
+
+
+def headline(verdict: Verdict) -> str:
+    """The decision in one plain sentence."""
+    name = verdict.challenger.artifact
+    match verdict.decision:
+        case "promote":
+            return f"{name} becomes champion: it was shown to be better than {verdict.champion.artifact}"
+        case "hold" if verdict.regressions or any(each.is_worse for each in verdict.families):
+            return f"{name} stays out: it is better on the whole, and worse where it may not be"
+        case "hold":
+            return f"{name} stays out: it was not shown to be better than {verdict.champion.artifact}"
+        case _:
+            return f"no decision about {name}: the arms cannot be compared"

@@ -1,8 +1,9 @@
 """Computes the verdict on two arms under the rules. Pure.
 
 One test decides, on sealed instances: repeats are averaged inside their instance, instances inside their template, and
-templates have equal weight. A promotion also requires a minimum mean difference, a bounded cost and no confirmed
-regression. All figures of a verdict, including costs and passed runs, are over the pairs that both arms have.
+templates have equal weight. Where templates share seeds, a seed is one unit of the test. A promotion
+also requires a minimum mean difference, a bounded cost and no confirmed regression. All figures of a verdict, including
+costs and passed runs, are over the pairs that both arms have.
 `Verdict.pairs` counts instances, `ArmSummary.runs` counts (instance, repeat) pairs.
 """
 
@@ -12,22 +13,33 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eventlog.chain import EXACT
-from eventlog.events import ArmSummary, BenchmarkFrozen, Confirmation, Rules, Verdict
+from eventlog.events import ArmSummary, BenchmarkFrozen, BenchmarkTask, Rules, Verdict
 
 from .alpha import Alpha
-from .arms import Arm, PairedInstance, Pairs, pairs
-from .checks import PromotionCheck, check_cost, check_minimum, check_regressions, decide_verdict, significant
-from .confirmation import confirmations_of
+from .arms import Arm, Pairs, confirming_repeats, pairs
+from .checks import (
+    PromotionCheck,
+    Tested,
+    check_cost,
+    check_families,
+    check_minimum,
+    check_regressions,
+    decide_verdict,
+    significant,
+)
+from .confirmation import Confirmed, Suspects, confirm, find_suspects, next_repeats
 from .counts import pico
-from .eprocess import EProcessResult, evidence, order
+from .eprocess import EProcessResult, evidence
 from .errors import UnknownTest
 from .randomisation import SignFlip, sign_flip
 from .reported import report_figures, visible
 from .seeds import judge_as_seeds
+from .sequential import LookResult, Path, list_looks, look_at
 from .stats import MICRO, ceil_divide
 from .strata import Strata, stratify
 from .summaries import cost_basis, mismatches, summaries
-from .voids import gaps, missing_p
+from .units import order, pool_by_seed, takes_seeds
+from .voids import count_units, gaps, missing_p
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +49,14 @@ class _Found:
     compared: Pairs
     voids: tuple[str, ...]
     strata: Strata | None
-    tested: SignFlip | EProcessResult
+    units: Strata | None
+    tested: Tested
+    looks: Path | None
     looked_at: int
     champion: ArmSummary
     challenger: ArmSummary
     checks: tuple[PromotionCheck, ...]
-    worse: tuple[PairedInstance, ...]
+    suspects: Suspects
 
     @property
     def would_promote(self) -> bool:
@@ -60,13 +74,17 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
     if rules.test == "bootstrap":
         return judge_as_seeds(champion, challenger, benchmark, rules, spent)
     found = _compute_findings(champion, challenger, benchmark, rules, spent)
-    confirmations: tuple[Confirmation, ...] = ()
-    checks = found.checks
+    confirmed, checks = Confirmed((), (), ()), found.checks
     if found.would_promote:
-        confirmations = confirmations_of(found.worse, champion, challenger, benchmark, rules)
-        checks = (*checks, check_regressions(len(found.worse), confirmations, rules))
+        confirmed = confirm(found.suspects, champion, challenger, benchmark, rules)
+        checks = (
+            *checks,
+            check_regressions(len(found.suspects.worse), confirmed.instances, rules),
+            *check_families(confirmed.families),
+        )
     decision, reasons = decide_verdict(found.voids, checks)
-    tested, told = found.tested, report_figures(found.compared.instances, found.strata, benchmark, rules, spent.alpha)
+    tested, seen = found.tested, found.compared
+    told = report_figures(seen.instances, found.strata, found.units, benchmark, rules, spent.alpha)
     return Verdict(
         decision=decision,
         reasons=reasons,
@@ -74,13 +92,13 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         rules=rules,
         champion=found.champion,
         challenger=found.challenger,
-        pairs=len(found.compared.instances),
-        missing=found.compared.missing,
-        missing_p=pico(missing_p(found.compared)),
+        pairs=len(seen.instances),
+        missing=seen.missing,
+        missing_p=pico(missing_p(seen, rules)),
         alpha=spent.alpha,
         alpha_spent=spent.spent,
         p_value=pico(tested.p) if found.strata else None,
-        draws=tested.draws if isinstance(tested, SignFlip) else None,
+        draws=_draws(tested, rules, spent.alpha),
         looked_at=found.looked_at,
         e_value=_e_value(tested) if found.strata else None,
         mean_delta=found.strata.mean() if found.strata else None,
@@ -93,12 +111,21 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         mcnemar=told.mcnemar,
         power=told.power,
         pairs_needed=told.pairs_needed,
-        screened=tuple(instance.name for instance in found.worse),
-        confirmations=confirmations,
-        regressions=tuple(each.instance for each in confirmations if each.is_regression),
+        screened=tuple(instance.name for instance in found.suspects.worse),
+        confirmations=confirmed.instances,
+        regressions=tuple(each.instance for each in confirmed.instances if each.is_regression),
         strata=told.strata,
-        visible=visible(champion, challenger, benchmark),
+        visible=None if _is_unseen(found) else visible(champion, challenger, benchmark),
+        units=count_units(seen, rules) if takes_seeds(benchmark, rules) else None,
+        lost=(seen.champion_lost, seen.challenger_lost) if rules.replays else None,
+        looks=list_looks(found.looks) if found.looks else (),
+        families=confirmed.families,
     )
+
+
+def _is_unseen(found: _Found) -> bool:
+    """True if a group sequential test was void before its first look: then no outcome is told."""
+    return found.looks is not None and not found.looks.looks
 
 
 def screen(
@@ -112,7 +139,27 @@ def screen(
     if rules.test == "bootstrap":
         return ()
     found = _compute_findings(champion, challenger, benchmark, rules, spent)
-    return tuple((each.template, each.env_seed) for each in found.worse) if found.would_promote else ()
+    return tuple((each.template, each.env_seed) for each in found.suspects.instances) if found.would_promote else ()
+
+
+def to_confirm(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha
+) -> tuple[tuple[str, int, range], ...]:
+    """Instances (template, seed) to play again next, with the numbers of their repeats; empty if none is needed.
+
+    All suspects at once, or where the rules curtail, a few repeats of those that can still change the decision.
+    """
+    if rules.test == "bootstrap":
+        return ()
+    found = _compute_findings(champion, challenger, benchmark, rules, spent)
+    if not found.would_promote:
+        return ()
+    if not rules.curtails:
+        again = confirming_repeats(benchmark, rules)
+        return tuple((each.template, each.env_seed, again) for each in found.suspects.instances)
+    left = confirm(found.suspects, champion, challenger, benchmark, rules).open
+    places = ((each.template, each.env_seed) for each in left)
+    return tuple((*place, next_repeats(champion, challenger, benchmark, rules, place)) for place in places)
 
 
 def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> _Found:
@@ -120,45 +167,69 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
         raise UnknownTest(actual=rules.test, expected=", ".join([*_TESTS, "bootstrap"]))
     foreign = tuple(mismatches(champion, challenger, benchmark.digest))
     early = evidence(champion, challenger, benchmark, rules, spent) if rules.test == "e_process" else None
-    sealed = [task for task in benchmark.tasks if task.is_sealed]
-    tasks = order(benchmark, rules)[: early.looked_at] if early else sealed
-    compared = pairs(champion, challenger, benchmark, tasks)
+    looks = look_at(champion, challenger, benchmark, rules, spent) if rules.test == "group_sequential" else None
+    tasks = _tasks(benchmark, rules, early or looks)
+    compared = looks.compared if looks else pairs(champion, challenger, benchmark, tasks)
     if foreign:
         compared = Pairs((), compared.planned, compared.planned)
     strata = stratify((each.template, each.deltas) for each in compared.instances) if compared.instances else None
-    values = strata.flat if strata else ()
-    tested = early or _sign_flip(values, rules, spent.alpha)
+    units = pool_by_seed(compared.instances, strata) if strata and takes_seeds(benchmark, rules) else strata
+    last = looks.last if looks else None
+    tested = early or last or _sign_flip(units.flat if units else (), rules, spent.alpha)
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratify(each).mean())
     checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
     return _Found(
         compared=compared,
-        voids=foreign or (*gaps(compared, rules), *_spoilt(champion, challenger)),
+        voids=foreign or (*(looks.voids if looks else gaps(compared, rules)), *_spoilt(champion, challenger)),
         strata=strata,
+        units=units,
         tested=tested,
+        looks=looks,
         looked_at=len(tasks),
         champion=first,
         challenger=second,
         checks=(*checks, check_cost(first, second, rules, len(basis))),
-        worse=tuple(each for each, value in zip(compared.instances, values, strict=True) if value < 0),
+        suspects=find_suspects(compared.instances, strata, rules),
     )
 
 
-_TESTS = ("sign_flip", "e_process")
+_TESTS = ("group_sequential", "sign_flip", "e_process")
 
 
-def _e_value(tested: SignFlip | EProcessResult) -> int | None:
+def _tasks(benchmark: BenchmarkFrozen, rules: Rules, stopped: EProcessResult | Path | None) -> Sequence[BenchmarkTask]:
+    """Sealed instances that the test saw, or all of them."""
+    if stopped is None:
+        return [task for task in benchmark.tasks if task.is_sealed]
+    return order(benchmark, rules)[: stopped.looked_at]
+
+
+def _e_value(tested: Tested) -> int | None:
     """The e-value in millionths, at most `EXACT`, the largest number that an event holds."""
     return min(EXACT, int(tested.e_value * MICRO)) if isinstance(tested, EProcessResult) else None
 
 
+def _draws(tested: Tested, rules: Rules, alpha: int) -> int | None:
+    """Number of draws; None for an exact test."""
+    match tested:
+        case SignFlip():
+            return tested.draws
+        case LookResult():
+            return _most_draws(rules, alpha)
+        case _:
+            return None
+
+
+def _most_draws(rules: Rules, alpha: int) -> int:
+    """Draws that alpha asks for; with no alpha a promotion is impossible, so few suffice."""
+    return ceil_divide(rules.draws_per_alpha * MICRO, alpha or MICRO)
+
+
 def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
-    """Run the sign-flip test; with no alpha a promotion is impossible, so few draws suffice."""
-    draws = ceil_divide(rules.draws_per_alpha * MICRO, alpha or MICRO)
-    return sign_flip(values, draws, rules.max_exact, rules.rng_seed)
+    return sign_flip(values, _most_draws(rules, alpha), rules.max_exact, rules.rng_seed)
 
 
-def _checks(tested: SignFlip | EProcessResult, strata: Strata, rules: Rules, alpha: int) -> tuple[PromotionCheck, ...]:
+def _checks(tested: Tested, strata: Strata, rules: Rules, alpha: int) -> tuple[PromotionCheck, ...]:
     return significant(tested, alpha), check_minimum("mean difference", strata.mean(), rules.min_mean_delta)
 
 

@@ -13,7 +13,9 @@ from eventlog.events import ArmSummary, Verdict
 
 from .drawing import Dots, Drawing
 from .errors import PlotsMissing
+from .explain import headline
 from .figures import count_noun, decimal, dollars, probability, shorten_tiny
+from .plot_looks import draw_looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,9 +60,12 @@ def plot(drawing: Drawing, kind: Kind) -> bytes:
     with style.context(["default", _STYLE]):
         figure = Figure(figsize=(_WIDTH, _HEIGHT + above - 1.2), dpi=120, layout="constrained")
         axes = figure.subplots(2, 2, height_ratios=(above, 1.5), width_ratios=(1.1, 1))
-        figure.suptitle(_title(drawing), x=0.01, ha="left", fontsize=12)
+        figure.suptitle(f"{headline(drawing.verdict)}\n{_title(drawing)}", x=0.01, ha="left", fontsize=11)
         _draw_templates(axes[0, 0], drawing.templates)
-        _draw_null(axes[0, 1], drawing)
+        if drawing.verdict.looks:
+            draw_looks(axes[0, 1], drawing.verdict.looks)
+        else:
+            _draw_null(axes[0, 1], drawing)
         _draw_interval(axes[1, 0], drawing.verdict)
         _draw_costs(axes[1, 1], drawing.verdict)
         figure.savefig(written, format=kind, metadata=_METADATA[kind])

@@ -43,13 +43,11 @@ from .errors import (
     ReasonMissing,
 )
 from .figures import count_noun, decimal
+from .ledger import BENCHMARK, append_verdict
 from .return_plan import plan_return
 
 STREAM = CHAMPION
 """Stream of the events that decide who is champion; its key in the fold has the same name."""
-
-BENCHMARK = "benchmark/{}"
-"""Stream of a benchmark: its freezing, then the opening of every evaluation on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +154,13 @@ def _position_of_repeat(before: Recorded, unspent: EvaluationOpened) -> Position
 def settle_evaluation(
     store: EventStore, evaluation: str, verdict: Verdict, expect: int, actor: str, *, points: bool = True
 ) -> Settled:
-    """Record a verdict and, if it promotes and `points`, the new champion, atomically.
+    """Record a verdict and, if it promotes and `points`, the new champion, or alpha that was not spent, atomically.
 
     Without `points` the pointer waits for verdicts of other sites (see gate/jurisdiction.py).
     `expect` is the version of the champion's stream that was judged. Idempotent.
     Raises ChampionMoved, OtherChampion, NotOpened, OtherEvaluation, AlreadySettled.
     """
-    _refuse_other_evaluation(store, evaluation, verdict)
+    opened = _refuse_other_evaluation(store, evaluation, verdict)
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote" and points:
         _refuse_other_champion(store, evaluation, verdict, expect)
@@ -171,7 +169,7 @@ def settle_evaluation(
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
-    outcome = store.append([request])[0]
+    outcome = append_verdict(store, request, opened, verdict)
     if isinstance(outcome, Conflict):
         raise _moved(outcome)
     if isinstance(outcome, KeyReused):
@@ -258,7 +256,7 @@ def _refuse_empty(reason: str) -> None:
         raise ReasonMissing
 
 
-def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> None:
+def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdict) -> EvaluationOpened:
     opened = find_opening(store, evaluation)
     for what, actual, expected in (
         ("benchmark", verdict.benchmark, opened.benchmark_digest),
@@ -269,6 +267,7 @@ def _refuse_other_evaluation(store: EventStore, evaluation: str, verdict: Verdic
     ):
         if actual != expected:
             raise OtherEvaluation(evaluation=evaluation, what=what, actual=str(actual), expected=str(expected))
+    return opened
 
 
 def find_opening(store: EventStore, evaluation: str) -> EvaluationOpened:

@@ -6,7 +6,7 @@ assignments whose sum is at least the observed one: counted exactly if cheap, el
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
@@ -58,15 +58,24 @@ def _exact_p(magnitudes: Sequence[int], observed: int) -> Fraction:
 
 
 def _sampled_p(magnitudes: Sequence[int], observed: int, draws: int, seed: int) -> Fraction:
-    """Draw one bit per sign; the sums of eight values at a time are looked up by the byte that holds their signs."""
+    reached = sum(int((sums >= observed).sum()) for sums in _drawn_sums(magnitudes, draws, seed))
+    return Fraction(1 + reached, 1 + draws)
+
+
+def draw_sums(magnitudes: Sequence[int], draws: int, seed: int) -> Array:
+    """Sums of these values with random signs, one for each draw of the frozen stream of `seed`."""
+    return np.concatenate(list(_drawn_sums(magnitudes, draws, seed)))
+
+
+def _drawn_sums(magnitudes: Sequence[int], draws: int, seed: int) -> Iterator[Array]:
+    """Blocks of sums, one bit per sign; the sums of eight values are looked up by the byte that holds their signs."""
     padded = [*magnitudes, *[0] * (-len(magnitudes) % _BYTE)]
     tables = _signed_sums(integers(padded, len(padded)).reshape(-1, _BYTE))
-    draw, columns, reached = octets(seed), len(tables), 0
+    draw, columns = octets(seed), len(tables)
     for block in range(0, draws, _BLOCK):
         rows = min(_BLOCK, draws - block)
         drawn = np.frombuffer(draw(rows * columns), dtype=np.uint8).reshape(rows, columns)
-        reached += int((tables[np.arange(columns), drawn].sum(axis=1) >= observed).sum())
-    return Fraction(1 + reached, 1 + draws)
+        yield tables[np.arange(columns), drawn].sum(axis=1)
 
 
 def _signed_sums(eights: Array) -> Array:

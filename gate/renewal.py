@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -13,7 +14,7 @@ from projections.alpha import AlphaState
 from projections.benchmarks import BenchmarkState, Instance
 from projections.verdicts import VerdictState
 
-from .benchmark import freeze_benchmark
+from .benchmark import deal_seeds, freeze_benchmark
 from .errors import AlreadySucceeded, NoFreshSeeds
 
 VISIBLE_SEEDS = range(9_000, 10_000)
@@ -25,7 +26,7 @@ _NUMBERED = re.compile(r"(.*)-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Numbers of seeds per template, and repeats per seed."""
+    """Numbers of seeds of each template, and repeats per seed."""
 
     visible: int
     sealed: int
@@ -80,35 +81,35 @@ def draw_fresh_seeds(
     amounts: Amounts,
     taken: Collection[Instance],
     rng_seed: int,
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Draw visible and sealed seeds at which no template was played or frozen, from a frozen stream.
+) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Draw visible and sealed seeds for each template, at which none was played or frozen, from a frozen stream.
 
-    Raises NoFreshSeeds.
+    No two templates share a seed, because a seed may move all of them alike. Raises NoFreshSeeds.
     """
     tasks = [template.oracle_task_id for template in templates]
     known, asked = frozenset(tasks), environment
     used = {seed for environment, task, seed in taken if environment == asked and task in known}
-    found = []
+    names, found = [template.template_id for template in templates], []
     for what, among, amount in (
-        ("visible", VISIBLE_SEEDS, amounts.visible),
-        ("sealed", SEALED_SEEDS, amounts.sealed),
+        ("visible", VISIBLE_SEEDS, amounts.visible * len(names)),
+        ("sealed", SEALED_SEEDS, amounts.sealed * len(names)),
     ):
         if len(among) - len(used & {*among}) < amount:
             raise NoFreshSeeds(benchmark=benchmark, what=what, expected=amount, among=f"{among[0]} to {among[-1]}")
-        found.append(_draw_seeds(f"{rng_seed}/{benchmark}/{what}", among, amount, used))
+        found.append(deal_seeds(names, _draw_seeds(f"{rng_seed}/{benchmark}/{what}", among, amount, used)))
     return found[0], found[1]
 
 
 def _draw_seeds(stream: str, among: range, amount: int, used: Collection[int]) -> tuple[int, ...]:
-    """Distinct sorted seeds. The draw is written out because `Random.sample` may change between Python versions."""
+    """Distinct seeds as they are drawn. The draw is written out because `Random.sample` may change between Pythons."""
     bits = Random(stream).getrandbits  # noqa: S311 - a frozen stream, not a secret
     width = len(among).bit_length()
-    found: set[int] = set()
+    found: dict[int, None] = {}
     while len(found) < amount:
         index = bits(width)
         if index < len(among) and among[index] not in used:
-            found.add(among[index])
-    return tuple(sorted(found))
+            found[among[index]] = None
+    return tuple(found)
 
 
 def successor(
@@ -129,7 +130,7 @@ def successor(
     if newest_successor(benchmarks, name) != name:
         raise AlreadySucceeded(benchmark=name, actual=newest_successor(benchmarks, name))
     fresh = successor_name(benchmarks.keys(), name)
-    wanted = amounts or _amounts(benchmark)
+    wanted = amounts or amounts_of(benchmark)
     judged = benchmark.templates if templates is None else templates
     visible, sealed = draw_fresh_seeds(fresh, benchmark.environment, judged, wanted, taken, rng_seed)
     return freeze_benchmark(
@@ -145,7 +146,11 @@ def successor(
     )
 
 
-def _amounts(benchmark: BenchmarkFrozen) -> Amounts:
-    sealed = {task.env_seed for task in benchmark.tasks if task.is_sealed}
-    visible = {task.env_seed for task in benchmark.tasks if not task.is_sealed}
-    return Amounts(visible=len(visible), sealed=len(sealed), repeats=benchmark.repeats)
+def amounts_of(benchmark: BenchmarkFrozen) -> Amounts:
+    """As many seeds of each template as the template with the most has."""
+    counts = Counter((task.template, task.is_sealed) for task in benchmark.tasks)
+    visible, sealed = (
+        max((count for (_, found), count in counts.items() if found is is_sealed), default=0)
+        for is_sealed in (False, True)
+    )
+    return Amounts(visible=visible, sealed=sealed, repeats=benchmark.repeats)

@@ -32,12 +32,20 @@ class Reported:
 
 
 def report_figures(
-    instances: Sequence[PairedInstance], strata: Strata | None, benchmark: BenchmarkFrozen, rules: Rules, alpha: int
+    instances: Sequence[PairedInstance],
+    strata: Strata | None,
+    units: Strata | None,
+    benchmark: BenchmarkFrozen,
+    rules: Rules,
+    alpha: int,
 ) -> Reported:
-    """Figures over the compared instances; empty without instances. A tie is not a win. Raises NoSamples."""
-    if strata is None:
+    """Figures over the compared instances; empty without instances. A tie is not a win. Raises NoSamples.
+
+    The interval and the power are over `units`, which are seeds where templates share them.
+    """
+    if strata is None or units is None:
         return Reported()
-    drawn = resample(strata, rules.bootstrap_samples, rules.rng_seed)
+    drawn = resample(units, rules.bootstrap_samples, rules.rng_seed)
     values = strata.flat
     wins, losses = sum(value > 0 for value in values), sum(value < 0 for value in values)
     return Reported(
@@ -48,8 +56,8 @@ def report_figures(
         ties=len(values) - wins - losses,
         losses=losses,
         mcnemar=_mcnemar(instances) if benchmark.repeats == 1 else None,
-        power=power(values, alpha),
-        pairs_needed=pairs_needed(values, alpha),
+        power=power(units.flat, alpha),
+        pairs_needed=pairs_needed(units.flat, alpha),
         strata=tuple(
             Stratum(template=name, instances=len(stratum), mean_delta=mean)
             for name, stratum, mean in zip(strata.names, strata.values, strata.means(), strict=True)

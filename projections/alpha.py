@@ -8,16 +8,23 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class Spending(FoldState, frozen=True, kw_only=True):
-    """One opened evaluation: its number on the benchmark, and the alpha it spent, in millionths."""
+    """One opened evaluation: its number on the benchmark, and the alpha it spent, in millionths.
+
+    `is_returned`: it ended void before anybody looked at an outcome, so its alpha was not spent.
+    """
 
     evaluation: str
     challenge: int
     alpha: int
     since: int
+    is_returned: bool = False
 
 
 class AlphaState(FoldState, frozen=True, kw_only=True):
-    """A benchmark's ledger: `alpha` in millionths over all `challengers`. Spent alpha is never refunded."""
+    """A benchmark's ledger: `alpha` in millionths over all `challengers`.
+
+    Alpha is spent when an evaluation opens. It comes back only from one that ended void before anybody looked.
+    """
 
     benchmark: str = ""
     alpha: int = 0
@@ -27,11 +34,16 @@ class AlphaState(FoldState, frozen=True, kw_only=True):
     @property
     def spent_total(self) -> int:
         """Alpha spent by all evaluations, in millionths."""
-        return sum(spending.alpha for spending in self.spendings)
+        return sum(spending.alpha for spending in self.spendings if not spending.is_returned)
 
     @property
     def challenges(self) -> int:
         """Number of challengers judged or being judged, not counting evaluations from before the ledger existed."""
+        return sum(spending.challenge > 0 and not spending.is_returned for spending in self.spendings)
+
+    @property
+    def last_number(self) -> int:
+        """Number of the last evaluation that was opened; 0 if there is none."""
         return max((spending.challenge for spending in self.spendings), default=0)
 
     @property
@@ -48,6 +60,10 @@ def _fold(state: AlphaState, row: EventRow) -> AlphaState:
             alpha=row.number("alpha"),
             challengers=row.number("challengers"),
         )
+    if row.type == "AlphaReturned":
+        name = row.text("evaluation")
+        kept = (replace(each, is_returned=each.is_returned or each.evaluation == name) for each in state.spendings)
+        return replace(state, spendings=tuple(kept))
     spending = Spending(
         evaluation=row.text("evaluation"),
         challenge=row.number("challenge"),
@@ -59,9 +75,10 @@ def _fold(state: AlphaState, row: EventRow) -> AlphaState:
 
 ALPHA = Fold(
     name="alpha",
-    version=2,
+    version=3,
     reads={
         "BenchmarkFrozen": ("benchmark", "alpha", "challengers"),
+        "AlphaReturned": ("benchmark", "evaluation"),
         "EvaluationOpened": ("benchmark", "evaluation", "challenge", "alpha"),
     },
     initial=AlphaState(),

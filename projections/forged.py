@@ -48,6 +48,8 @@ NEVER_FROM_A_TOKEN: Final = (
     "BaseAdded",
     "BenchmarkFrozen",
     "EvaluationOpened",
+    "EvaluationLooked",
+    "AlphaReturned",
     "VerdictReached",
     "ChampionPointed",
     "LoopOpened",

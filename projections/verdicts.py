@@ -12,11 +12,15 @@ from eventlog import events
 from .engine.projection import EventRow, Fold, FoldState
 
 if TYPE_CHECKING:
-    from eventlog.events import Artifact, Rules, TaskPlan, Verdict
+    from eventlog.events import Artifact, Look, Rules, TaskPlan, Verdict
 
 
 class VerdictState(FoldState, frozen=True, kw_only=True):
-    """An evaluation. `verdict` has the same shape as in the event; None while the arms are still playing."""
+    """An evaluation. `verdict` has the same shape as in the event; None while the arms are still playing.
+
+    `looks` are the looks at its evidence so far, with the shape they have in their events, and `runs` and `most_runs`
+    what the last one says of them.
+    """
 
     evaluation: str = ""
     benchmark: str = ""
@@ -29,6 +33,9 @@ class VerdictState(FoldState, frozen=True, kw_only=True):
     suite: tuple[dict[str, Any], ...] = ()
     executor: str | None = None
     opened_since: int = 0
+    looks: tuple[dict[str, Any], ...] = ()
+    runs: int = 0
+    most_runs: int = 0
     decision: str | None = None
     verdict: dict[str, Any] | None = None
 
@@ -40,11 +47,15 @@ class VerdictState(FoldState, frozen=True, kw_only=True):
 
     def opening_rules(self) -> Rules:
         """The rules the evaluation was opened under."""
-        return events.Rules.model_validate(self.rules)
+        return events.Rules.model_validate(self.rules, strict=False)
 
     def plans(self) -> tuple[TaskPlan, ...]:
         """The plans from which both arms start; empty for evaluations from before plans were recorded."""
         return tuple(events.TaskPlan.model_validate(plan) for plan in self.suite)
+
+    def looks_so_far(self) -> tuple[Look, ...]:
+        """The looks at the evidence, in order."""
+        return tuple(events.Look.model_validate(look) for look in self.looks)
 
     def verdict_reached(self) -> Verdict | None:
         """The verdict, or None."""
@@ -66,12 +77,15 @@ def _fold(state: VerdictState, row: EventRow) -> VerdictState:
             executor=row.maybe_text("executor"),
             opened_since=row.position,
         )
+    if row.type == "EvaluationLooked":
+        looks = (*state.looks, row.record("look"))
+        return replace(state, looks=looks, runs=row.number("runs"), most_runs=row.number("most_runs"))
     return replace(state, decision=row.text("verdict.decision"), verdict=row.record("verdict"))
 
 
 VERDICTS = Fold(
     name="verdicts",
-    version=3,
+    version=4,
     reads={
         "EvaluationOpened": (
             "evaluation",
@@ -85,6 +99,7 @@ VERDICTS = Fold(
             "suite",
             "executor",
         ),
+        "EvaluationLooked": ("evaluation", "look", "runs", "most_runs"),
         "VerdictReached": ("evaluation", "verdict", "verdict.decision"),
     },
     initial=VerdictState(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import msgspec
@@ -10,9 +11,10 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from eventlog.events import BenchmarkFrozen, Rules
-from gate.benchmark import ALPHA, CHALLENGERS, freeze_benchmark, sealed_instances
-from gate.figures import count_noun
-from gate.renewal import Amounts, draw_fresh_seeds
+from gate.benchmark import ALPHA, CHALLENGERS, deal_seeds, freeze_benchmark, most_runs, sealed_instances
+from gate.figures import count_noun, decimal
+from gate.renewal import Amounts, amounts_of, draw_fresh_seeds
+from gate.sizes import plan_size, power_at, seeds_of_each
 from projections.runs import PLANLESS
 
 from ..environments.admission import see_admission
@@ -59,8 +61,17 @@ def freeze_(
     sealed_seeds: Annotated[
         str | None, typer.Option(metavar="A-B,C", help="Seeds that decide, which no agent sees. Default: drawn.")
     ] = None,
-    visible: Annotated[int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw.")] = 4,
-    sealed: Annotated[int, typer.Option(min=1, max=10_000, help="Number of sealed seeds to draw.")] = 50,
+    visible: Annotated[int, typer.Option(min=0, max=1_000, help="Number of visible seeds to draw for each task.")] = 4,
+    sealed: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Number of sealed seeds to draw for each task. Default: what --power asks for."
+        ),
+    ] = None,
+    power: Annotated[float, typer.Option(min=0.01, max=0.99, help="Wanted probability to find --effect.")] = 0.8,
+    effect: Annotated[
+        float, typer.Option(min=0.01, max=0.99, help="Gain of the mean score that is to be found.")
+    ] = 0.15,
     repeats: Annotated[
         int, typer.Option(min=1, max=100, help="Number of times that both arms play each instance.")
     ] = 1,
@@ -104,14 +115,46 @@ def freeze_(
         follows_plan = executor.value not in PLANLESS
         found = suite_templates(house, placed.environment, site, suite, tasks=task, follows_plan=follows_plan)
         templates = benchmark_tasks(found, max_steps)
-        amounts = Amounts(visible, sealed, repeats)
+        spent = micro([alpha])[0]
+        wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
+        each = sealed or wanted.seeds(len(templates), repeats)
+        amounts = Amounts(visible, each, repeats)
         drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
-        first, second = (fresh if seeds is None else seeds for seeds, fresh in zip(given, drawn, strict=True))
-        spent = micro([alpha])[0]
+        names = [template.template_id for template in templates]
+        first, second = (
+            fresh if seeds is None else deal_seeds(names, seeds) for seeds, fresh in zip(given, drawn, strict=True)
+        )
         frozen = freeze_benchmark(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
         freeze_on(house, frozen, ACTOR)
     _tell(frozen, as_json=as_json)
+    if not as_json:
+        say(wanted.words(frozen))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Power and effect that a benchmark is planned for, and the alpha of one challenger, in millionths."""
+
+    power: int
+    effect: int
+    alpha: int
+
+    def seeds(self, templates: int, repeats: int) -> int:
+        """Seeds of each template that give the power. Raises BadParameter."""
+        size = plan_size(self.effect, self.power, repeats, self.alpha)
+        if size is None:
+            asked = f"a power of {decimal(self.power)} at {decimal(self.effect)}"
+            raise typer.BadParameter(
+                f"{asked} takes more than 100,000 instances; expected a smaller power or a larger effect"
+            )
+        return seeds_of_each(size.instances, max(1, templates))
+
+    def words(self, frozen: BenchmarkFrozen) -> str:
+        """What the benchmark finds, and what an evaluation on it costs in runs."""
+        found = power_at(sealed_instances(frozen), frozen.repeats, self.effect, self.alpha)
+        gain = f"a gain of {decimal(self.effect)} is found with a power of about {round(found / 1_000_000, 2)}"
+        return f"{gain}; an evaluation costs at most {most_runs(frozen):,} runs, and what looks worse is played again"
 
 
 def _propose_tasks(house: House, site: str, asked: list[str] | None, least: int) -> list[str]:
@@ -132,7 +175,8 @@ def refresh(
     benchmark: Annotated[str, typer.Argument(help="The benchmark to succeed.")],
     *,
     sealed: Annotated[
-        int | None, typer.Option(min=1, max=10_000, help="Number of sealed seeds. Default: as many as before.")
+        int | None,
+        typer.Option(min=1, max=10_000, help="Number of sealed seeds for each task. Default: as many as before."),
     ] = None,
     rng_seed: RngSeed = 7,
     as_json: AsJson = False,
@@ -140,8 +184,7 @@ def refresh(
     """Freeze a benchmark's successor: the same tasks, alpha and number of challengers, with fresh seeds."""
     with open_project() as house:
         found = find_benchmark(house.views(), benchmark).frozen_event()
-        visible = len({task.env_seed for task in found.tasks if not task.is_sealed})
-        amounts = None if sealed is None else Amounts(visible, sealed, found.repeats)
+        amounts = None if sealed is None else replace(amounts_of(found), sealed=sealed)
         with only_controller(house, found.environment) as own:
             refuse_forged(own.views())
             frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
@@ -149,7 +192,7 @@ def refresh(
 
 
 def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
-    rules = Rules()
+    rules = Rules.default()
     if sealed_instances(frozen) < rules.min_pairs:
         ERR.print(f"{frozen.benchmark} can only void: {shortage(frozen, rules)}", soft_wrap=True)
     if as_json:

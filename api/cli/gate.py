@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import typer
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
-from eventlog.events import Artifact, BenchmarkFrozen, Rules
+from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
+from gate.live import describe_look
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VerdictState
@@ -47,9 +48,6 @@ EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
 
 
-Test = Literal["sign_flip", "e_process", "bootstrap"]
-
-
 @app.command("run")
 def run_(
     challenger: Annotated[str, typer.Option(help="The artifact to judge, such as base@212.")],
@@ -63,7 +61,9 @@ def run_(
         str | None, typer.Option(help="The site. Default: that of the benchmark, or the first bundled one.")
     ] = None,
     *,
-    test: Annotated[Test, typer.Option(help="The test that decides; e_process may stop early.")] = "sign_flip",
+    test: Annotated[
+        Test, typer.Option(help="The test that decides; group_sequential and e_process may stop early.")
+    ] = "group_sequential",
     executor: Annotated[
         Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
     ] = Way.PLAN,
@@ -84,7 +84,7 @@ def run_(
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
     refuse_idle(executor, model, None)
-    rules = Rules.seeds() if test == "bootstrap" else Rules(test=test)
+    rules = Rules.default(test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with open_project() as house:
         chosen, memory = artifacts.challenger(house, challenger)
@@ -264,5 +264,7 @@ def _show(state: VerdictState, *, as_json: bool) -> None:
         emit_json(verdict_row(state))
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
+        for look in state.looks_so_far()[-1:]:
+            say(describe_look(look, state.runs, state.most_runs))
     else:
         print_facts(explained(verdict), title=state.evaluation)

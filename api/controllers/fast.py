@@ -18,9 +18,9 @@ from agents.rollouts.sweep import Generator, SeedSweep
 from agents.suites.in_log import VersionedSuite
 from agents.suites.tasks import refuse_planless
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
-from gate.benchmark import freeze_benchmark, specs
+from gate.benchmark import deal_seeds, freeze_benchmark, specs
 from gate.figures import count_noun, decimal
-from gate.renewal import Amounts, missing_tasks
+from gate.renewal import missing_tasks
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews
 from projections.memories import candidacies
@@ -217,23 +217,18 @@ class Controller:
         return own
 
     def _benchmark(self) -> BenchmarkFrozen:
-        course = self.course
-        return freeze_benchmark(
-            first_benchmark_name(self.site),
-            self.site,
-            without_plans(self._templates()),
-            course.visible_seeds,
-            course.sealed_seeds,
-            course.repeats,
-        )
+        course, templates = self.course, without_plans(self._templates())
+        names = [template.template_id for template in templates]
+        visible, sealed = (deal_seeds(names, seeds) for seeds in (course.visible_seeds, course.sealed_seeds))
+        return freeze_benchmark(first_benchmark_name(self.site), self.site, templates, visible, sealed, course.repeats)
 
     def _renew(self, views: PostgresViews, why: str) -> None:
         """Freeze a benchmark of the course's size with the same tasks, or the course's if the present one lacks any."""
         course, own = self.course, self._templates()
-        amounts = Amounts(len(course.visible_seeds), len(course.sealed_seeds), course.repeats)
         present = present_benchmark(views, self.site)
         is_short = missing_tasks(present, [each.oracle_task_id for each in own])
         templates = without_plans(own) if is_short else present.templates
+        amounts = course.amounts(len(templates))
         if amounts.sealed * len(templates) < course.rules.min_pairs:
             raise TooSmall(benchmark=present.benchmark, actual=shortage(present, course.rules))
         fresh = renew(self.house, present, CONTROLLER, rng_seed=course.rng_seed, amounts=amounts, templates=templates)

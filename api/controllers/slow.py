@@ -18,7 +18,7 @@ from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
-from gate.renewal import Amounts, draw_fresh_seeds
+from gate.renewal import draw_fresh_seeds
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
@@ -214,7 +214,7 @@ class SlowController:
         )
         used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates)
         without = without_plans(templates)
-        visible, sealed = draw_fresh_seeds(name, self.site, without, self._amounts(), used, sizes.rng_seed)
+        visible, sealed = draw_fresh_seeds(name, self.site, without, sizes.amounts(len(without)), used, sizes.rng_seed)
         return freeze_benchmark(name, self.site, without, visible, sealed, sizes.repeats)
 
     def _refuse_other_tasks(self) -> None:
@@ -225,10 +225,6 @@ class SlowController:
         if judged != played:
             actual, expected = ", ".join(sorted(played)), ", ".join(sorted(judged))
             raise OtherTasks(benchmark=benchmark.benchmark, actual=actual, expected=expected)
-
-    def _amounts(self) -> Amounts:
-        sizes = self.course.sizes
-        return Amounts(len(sizes.visible_seeds), len(sizes.sealed_seeds), sizes.repeats)
 
     def _plan(self, weights: str, executor: Executor) -> None:
         sizes, views = self.course.sizes, self.house.views()
@@ -292,7 +288,8 @@ class SlowController:
 
     def _renew(self, why: str) -> None:
         present, rng_seed = policy_benchmark(self.house.views(), self.site), self.course.sizes.rng_seed
-        fresh = renew(self.house, present, SLOW_CONTROLLER, rng_seed=rng_seed, amounts=self._amounts())
+        amounts = self.course.sizes.amounts(len(present.templates))
+        fresh = renew(self.house, present, SLOW_CONTROLLER, rng_seed=rng_seed, amounts=amounts)
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}")
 
     def _open(self, last: SlowRound, executor: Executor) -> None:

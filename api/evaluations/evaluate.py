@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 
@@ -18,11 +18,8 @@ from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
 from eventlog.store import Position
 from gate.alpha import next_alpha
-from gate.benchmark import PlannedArmRun, blocks, confirming_specs, specs
-from gate.eprocess import order, stopped_at
 from gate.errors import AlreadyOpened, ChampionMoved
-from gate.figures import count_noun
-from gate.judge import judge, screen
+from gate.judge import judge
 from gate.jurisdiction import MissingVerdict, describe_missing
 from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
 from projections.alpha import ALPHA
@@ -37,16 +34,13 @@ from ..errors import OtherExecutor
 from ..house import House
 from ..queries.champion import present_champion
 from ..queries.facts import require
-from ..queries.runs import ended_runs
 from ..reporter import Reporter
 from ..sweeps.executors import describe_executor, options_of, recorded_as
-from ..sweeps.jobs import pieces_of, play_jobs
+from ..sweeps.jobs import pieces_of
 from ..sweeps.models import agent_model
-from .arms import Sides, jobs_of_arms, sides
+from .arms import Sides, sides
 from .jurisdiction import refuse_elsewhere, scope_to_site, verdicts_waited_for
-
-BLOCK = 10
-"""Sealed instances played between two checks of a test with early stopping."""
+from .play import Match, play_arms
 
 
 def challenge(
@@ -146,7 +140,8 @@ def play_and_settle(
     for another executor.
     """
     _refuse_other(house, evaluation, executor)
-    _play(house, client, evaluation, course, reporter, executor)
+    state = require(house.views().get(VERDICTS, evaluation))
+    play_arms(Match(house, client, state, _benchmark(house.views(), state), course, reporter, executor))
     decision, waits = _settle(house, evaluation)
     told = f"; the champion waits for a verdict of {describe_missing(waits)}" if waits else ""
     return f"{evaluation} was decided: {decision}{told}"
@@ -163,38 +158,6 @@ def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
             actual=describe_executor(name),
             way_out=f"Run `flywheel run {options}`.",
         )
-
-
-def _play(
-    house: House, client: Environment, evaluation: str, course: Course, reporter: Reporter, executor: Executor
-) -> None:
-    """Play both arms, in blocks if the test may stop early; then play extra repeats of instances that looked worse."""
-    state = require(house.views().get(VERDICTS, evaluation))
-    benchmark, rules = _benchmark(house.views(), state), state.opening_rules()
-
-    def play(title: str, places: Sequence[PlannedArmRun]) -> None:
-        jobs = jobs_of_arms(house, benchmark, state, places)
-        play_jobs(house, client, f"{evaluation}: {title}", jobs, course, reporter, executor)
-
-    if rules.test != "e_process":
-        play(f"both arms on {benchmark.benchmark}", specs(benchmark, evaluation))
-    else:
-        parts = blocks(benchmark, evaluation, order(benchmark, rules), BLOCK)
-        for number, part in enumerate(parts, start=1):
-            if number > 1 and _is_stopped(house, state, part):
-                break
-            play(f"both arms on {benchmark.benchmark}, block {number} of {len(parts)}", part)
-    instances = screen(*_compare(house.views(), state))
-    if instances:
-        again = confirming_specs(benchmark, evaluation, instances, rules)
-        play(f"{count_noun(len(instances), 'instance')} that looked worse, again in both arms", again)
-
-
-def _is_stopped(house: House, state: VerdictState, following: Sequence[PlannedArmRun]) -> bool:
-    """True if the test stopped before the following block; a started block is always finished."""
-    views = house.views()
-    is_begun = not ended_runs(views, f"{state.evaluation}__").isdisjoint(place.spec.spec_id for place in following)
-    return not is_begun and stopped_at(*_compare(views, state)) is not None
 
 
 def _settle(house: House, evaluation: str) -> tuple[Decision, tuple[MissingVerdict, ...]]:

@@ -41,6 +41,8 @@ _WAYS = {
     "BaseAdded": "`flywheel base add`",
     "BenchmarkFrozen": "`flywheel run`",
     "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
+    "EvaluationLooked": "`flywheel run` or `flywheel gate run`",
+    "AlphaReturned": "`flywheel run` or `flywheel gate run`",
     "VerdictReached": "`flywheel run` or `flywheel gate run`",
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",

@@ -163,6 +163,11 @@ def _arm(world: World, name: ArmName, scores: Any) -> Arm:
     )
 
 
+def arm_named(name: ArmName, benchmark: BenchmarkFrozen) -> Arm:
+    """An arm without results."""
+    return Arm(name, _artifact(name), "simulated", benchmark.digest, {}, {}, frozenset())
+
+
 def confirmed(
     world: World,
     truth: Chances,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .environments import *
     from .event import *
     from .gate import *
+    from .gate_rules import *
     from .loop_config import *
     from .memory import *
     from .models import *
@@ -50,9 +51,11 @@ NAMES: dict[str, str] = {
     ),
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
-        "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
-        "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
+        "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
+        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict "
+        "VerdictReached Visible"
     ),
+    "gate_rules": "CostBasis RegressionMeasure Rules Test Unit",
     "loop_config": (
         "Capability CompletionConfig CritiqueConfig EvaluationConfig HistoryConfig LoopConfig LoopLimits "
         "PlanningConfig SkillsConfig StallDetectionConfig Strategy SummaryConfig ToolsConfig"

@@ -7,17 +7,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
+from .gate_rules import Rules
 from .memory import Artifact
 
 Decision = Literal["promote", "hold", "void"]
 
-CostBasis = Literal["all_pairs", "passed_pairs"]
-"""The pairs over which costs are compared: all of them, or only those that both arms passed (equal work done)."""
-
-
-Test = Literal["sign_flip", "e_process", "bootstrap"]
-"""The test that decides: a paired randomisation test of a fixed number of instances, an e-process that may stop early,
-or the bootstrap of the seed documents."""
+LookOutcome = Literal["continue", "reject", "futile", "end"]
+"""After a look: play on, enough evidence, too little to play on, or the last look without enough."""
 
 Pico = Annotated[int, Field(ge=0, le=10**12)]
 """A probability in units of 10^-12, rounded up."""
@@ -61,43 +57,6 @@ class BenchmarkFrozen(Event):
     digest: Digest
 
 
-class Rules(FrozenModel):
-    """Every parameter of the gate; shares, scores and probabilities are in millionths.
-
-    Void if there are fewer than `min_pairs` sealed instances, if more than `max_missing` of the (instance, repeat)
-    pairs are missing, or if missing pairs differ between the arms with p below `max_missing_p`. Promote if `test`
-    rejects, the mean difference is at least `min_mean_delta`, costs are at most `max_cost_ratio` times the champion's
-    over the pairs of `cost_basis`, and `confirm_repeats` fresh repeats confirm no regression at `confirm_p`. A test is
-    exact if that takes at most `max_exact` sums; otherwise it makes `draws_per_alpha` / alpha random draws, seeded by
-    `rng_seed`. `bootstrap_samples` is the number of samples for the interval.
-
-    All other parameters belong only to the bootstrap of the seed documents.
-    """
-
-    test: Test = "sign_flip"
-    min_pairs: Count = 40
-    max_missing: ScoreMicro = 50_000
-    max_missing_p: ScoreMicro = 50_000
-    min_mean_delta: Micro = 20_000
-    max_cost_ratio: Micro = 1_500_000
-    cost_basis: CostBasis = "passed_pairs"
-    confirm_repeats: Count = 12
-    confirm_p: ScoreMicro = 50_000
-    draws_per_alpha: Annotated[int, Field(ge=1, le=1_000)] = 20
-    max_exact: Count = 1_000_000
-    bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
-    rng_seed: Whole = 0
-    min_prob_improvement: ScoreMicro = 950_000
-    min_win_rate: ScoreMicro = 500_000
-    regression_tolerance: ScoreMicro = 50_000
-    max_regressions: Count = 0
-
-    @classmethod
-    def seeds(cls) -> Rules:
-        """The gate of the seed documents: paired bootstrap, margin, significance, regressions, cost budget."""
-        return cls(test="bootstrap", min_pairs=1, max_missing_p=0, cost_basis="all_pairs")
-
-
 class Interval(FrozenModel):
     """A 95 % interval in millionths."""
 
@@ -137,7 +96,11 @@ class Visible(FrozenModel):
 
 
 class Confirmation(FrozenModel):
-    """A screened instance played again: runs and passes of both arms, one-sided Fisher p, and the conclusion."""
+    """A screened instance played again: runs and passes of both arms, one-sided p, and the conclusion.
+
+    The p is Fisher's, or that of an exact permutation of scores; then `champion_score` and `challenger_score` are the
+    summed scores.
+    """
 
     instance: Name
     champion_runs: Count
@@ -146,6 +109,39 @@ class Confirmation(FrozenModel):
     challenger_passed: Count
     p_value: Pico
     is_regression: bool
+    champion_score: Annotated[Micro | None, Field(exclude_if=lambda score: score is None)] = None
+    challenger_score: Annotated[Micro | None, Field(exclude_if=lambda score: score is None)] = None
+
+
+class FamilyCheck(FrozenModel):
+    """A template whose mean difference was below zero, played again: one-sided p over its instances, and the outcome.
+
+    Runs and summed scores (in millionths) of its fresh repeats, in both arms.
+    """
+
+    template: Name
+    instances: Count
+    champion_runs: Count
+    challenger_runs: Count
+    champion_score: Micro
+    challenger_score: Micro
+    p_value: Pico
+    is_worse: bool
+
+
+class Look(FrozenModel):
+    """One look at the evidence: after so many units and runs, the p of all looks so far against the alpha spent so far.
+
+    `number` counts from 1 `of` all looks. `p_value` and `boundary` are in 10^-12. Only a last look ends an evaluation
+    without enough evidence (`end`); `futile` ends it earlier.
+    """
+
+    number: Annotated[int, Field(ge=1, le=1_000)]
+    of: Annotated[int, Field(ge=1, le=1_000)]
+    units: Count
+    p_value: Pico
+    boundary: Pico
+    outcome: LookOutcome
 
 
 class Verdict(FrozenModel):
@@ -156,6 +152,10 @@ class Verdict(FrozenModel):
     `alpha_spent` the total spent on the benchmark including it. `draws` is None for an exact test; `looked_at` is the
     number of instances the test saw, `e_value` the final value of an e-process in millionths. `screened` instances
     looked worse; `regressions` are those confirmed (under the bootstrap: all beyond the tolerance).
+
+    `units` is the number of independent units where instances share seeds (None: every instance is one). `looks` are
+    those of a group sequential test, `families` the templates that looked worse, `lost` the runs that the platform lost
+    in the champion's and the challenger's arm, counted where lost runs are played again.
 
     `interval`, `prob_improvement`, `win_rate`, wins, ties, losses, `mcnemar`, `power`, `pairs_needed` (instances for a
     power of 0.8 at this difference), `strata` and `visible` are only reported, except that the bootstrap uses some.
@@ -191,6 +191,10 @@ class Verdict(FrozenModel):
     regressions: tuple[Name, ...]
     strata: tuple[Stratum, ...]
     visible: Visible | None
+    units: Annotated[Count | None, Field(exclude_if=lambda units: units is None)] = None
+    lost: Annotated[tuple[Count, Count] | None, Field(exclude_if=lambda lost: lost is None)] = None
+    looks: Annotated[tuple[Look, ...], Field(exclude_if=lambda looks: not looks)] = ()
+    families: Annotated[tuple[FamilyCheck, ...], Field(exclude_if=lambda families: not families)] = ()
 
 
 class TaskPlan(FrozenModel):
@@ -219,6 +223,29 @@ class EvaluationOpened(Event):
     alpha: ScoreMicro
     suite: tuple[TaskPlan, ...]
     executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
+
+
+class EvaluationLooked(Event):
+    """An evaluation looked at its evidence: the look, runs played so far, and the most that its arms may need.
+
+    From here on its alpha is spent even if its verdict is void.
+    """
+
+    type: Literal["EvaluationLooked"] = "EvaluationLooked"
+    evaluation: Name
+    benchmark: Name
+    look: Look
+    runs: Count
+    most_runs: Count
+
+
+class AlphaReturned(Event):
+    """The alpha of an evaluation that ended void before anybody looked at an outcome; appended with its verdict."""
+
+    type: Literal["AlphaReturned"] = "AlphaReturned"
+    evaluation: Name
+    benchmark: Name
+    alpha: ScoreMicro
 
 
 class VerdictReached(Event):

@@ -62,6 +62,8 @@ AnyEvent = (
     | training.BaseAdded
     | gate.BenchmarkFrozen
     | gate.EvaluationOpened
+    | gate.EvaluationLooked
+    | gate.AlphaReturned
     | gate.VerdictReached
     | champion.ChampionPointed
     | delegation.LoopOpened

@@ -13,6 +13,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import Instance
+from agents.envs.errors import EnvironmentDown
 from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.executors.executor import Assignment, Execution, Watch, no_verification
 from agents.executors.policy import PolicyExecutor
@@ -27,7 +28,8 @@ from agents.suites.micro_suite import build_micro_suite
 from api.course import Course
 from api.evaluations.arms import jobs_of_arms
 from api.evaluations.benchmarks import benchmark_tasks, freeze_on
-from api.evaluations.evaluate import BLOCK, challenge, play_and_settle
+from api.evaluations.evaluate import challenge, play_and_settle
+from api.evaluations.play import BLOCK
 from api.house import House
 from api.queries.champion import present_champion
 from api.reporter import Advance
@@ -35,11 +37,12 @@ from api.sweeps.plan import site_templates
 from benchmarks.shipped import PLANS
 from eventlog.blobs import Blob
 from eventlog.chain import canonical
-from eventlog.events import Artifact, BenchmarkFrozen, Rules, RunMissing, RunStarted, TaskPlan
+from eventlog.events import Artifact, BenchmarkFrozen, EvaluationLooked, Rules, RunMissing, RunStarted, TaskPlan
 from eventlog.store import Position
 from gate.benchmark import freeze_benchmark, specs
 from gate.errors import BenchmarkExhausted
 from gate.promote import open_evaluation
+from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.runs import RUNS
 from projections.verdicts import VERDICTS
@@ -202,6 +205,83 @@ def test_an_early_stop_leaves_the_rest_unplayed_and_a_killed_evaluation_goes_on_
     played = {run.env_seed for run in house.views().find(RUNS, f"{evaluation}__").values() if run.is_sealed}
     assert verdict.looked_at <= len(played) < 60
     assert present_champion(house.views()).pointed_artifact() == challenger
+
+
+def looks_of(house: House, evaluation: str) -> list[EvaluationLooked]:
+    found = (recorded.event for recorded in house.store.read(types=["EvaluationLooked"]))
+    return [event for event in found if isinstance(event, EvaluationLooked) and event.evaluation == evaluation]
+
+
+SEQUENTIAL = Rules.default().model_copy(update={"min_pairs": 20})
+
+
+def test_a_killed_evaluation_goes_on_at_its_look_and_every_look_is_in_the_log(house: House, client: EnvClient) -> None:
+    frozen, challenger = a_benchmark(house, client, 20, visible=1), learned(house)
+    evaluation = challenge(house, frozen, challenger, SEQUENTIAL)
+    with pytest.raises(KeyboardInterrupt):
+        play_and_settle(house, client, evaluation, Course(), Killed("look 2 of 5"))
+    begun = [event.run for event in started(house, evaluation)]
+    assert len(begun) == 2 * (4 + 1)
+    assert [(event.look.number, event.look.outcome) for event in looks_of(house, evaluation)] == [(1, "continue")]
+    state = house.views().find(VERDICTS)[evaluation]
+    assert (len(state.looks_so_far()), state.runs, state.most_runs) == (1, 10, 42)
+    reporter = Killed("never")
+    assert play_and_settle(house, client, evaluation, Course(), reporter) == f"{evaluation} was decided: promote"
+    runs = [event.run for event in started(house, evaluation)]
+    assert (runs[: len(begun)], len(set(runs))) == (begun, len(runs))
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
+    assert verdict is not None
+    assert tuple(event.look for event in looks_of(house, evaluation)) == verdict.looks
+    assert (verdict.looks[-1].outcome, verdict.pairs) == ("reject", verdict.looks[-1].units)
+    assert verdict.pairs < 20
+    assert every_verdict_recomputes(house) == 2
+
+
+@dataclass(frozen=True)
+class Losing:
+    """The plan executor, to which the site is lost at these seeds as often as said."""
+
+    left: Counter[int]
+    lock: Lock = field(default_factory=Lock)
+    name: str = PLAN.name
+    offers_logprobs: bool = PLAN.offers_logprobs
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
+        with self.lock:
+            is_lost = self.left[instance.seed] > 0 and assignment.plan != PLANS[TASK]
+            self.left[instance.seed] -= is_lost
+        if is_lost:
+            raise EnvironmentDown(url="http://site", operation="POST", actual="refused", timeout_s=1)
+        return PLAN.execute(assignment, instance, watch)
+
+
+def test_lost_runs_are_played_again_under_names_of_their_own_and_only_so_often(house: House, client: EnvClient) -> None:
+    frozen, challenger = a_benchmark(house, client, 24), learned(house)
+    rules = Rules.default("sign_flip").model_copy(update={"min_pairs": 20})
+    drifted = [task.env_seed for task in frozen.tasks if drift_family(task.env_seed) is not CANONICAL]
+    executor = Losing(Counter({drifted[0]: 1, drifted[1]: 9}))
+    evaluation = challenge(house, frozen, challenger, rules, executor)
+    play_and_settle(house, client, evaluation, Course(tries=1), Quiet(), executor)
+    names = [event.run.rpartition("__")[2] for event in started(house, evaluation) if "again" in event.run]
+    assert sorted(names) == ["again1", "again1", "again2"]
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
+    assert verdict is not None
+    assert (verdict.lost, verdict.missing, verdict.pairs) == ((0, 4), 1, 23)
+    assert verdict.decision == "promote"
+    assert every_verdict_recomputes(house) == 2
+
+
+def test_an_evaluation_that_is_void_before_anybody_looked_spends_no_alpha(house: House, client: EnvClient) -> None:
+    frozen, challenger = a_benchmark(house, client, 20, challengers=1), learned(house)
+    executor = Losing(Counter({task.env_seed: 9 for task in frozen.tasks}))
+    for number in (1, 2):
+        evaluation = challenge(house, frozen, challenger, SEQUENTIAL, executor)
+        said = play_and_settle(house, client, evaluation, Course(tries=1), Quiet(), executor)
+        assert said == f"{evaluation} was decided: void"
+        ledger = house.views().find(ALPHA)["b-1"]
+        assert (ledger.challenges, ledger.spent_total, ledger.last_number) == (0, 0, number)
+    assert looks_of(house, evaluation) == []
+    assert every_verdict_recomputes(house) == 3
 
 
 def test_a_benchmark_that_has_judged_all_it_may_opens_nothing_more(house: House, client: EnvClient) -> None:

@@ -150,7 +150,7 @@ def test_the_gate_judges_on_the_benchmark_that_is_named_and_says_what_keeps_it_f
     assert (opened.benchmark, opened.challenge, opened.alpha, len(opened.suite)) == ("boats", 1, 16_666, 1)
     ledger = house.views().get(ALPHA, "boats")
     assert ledger is not None
-    assert (ledger.challenges, ledger.spent_total) == (1, 16_666)
+    assert (ledger.challenges, ledger.spent_total, ledger.last_number) == (0, 0, 1)  # nobody looked at an outcome
     assert flywheel("gate", "verify", "eval-2")[0] == 0
 
 

@@ -1,4 +1,4 @@
-"""The capture proxy with the clients of OpenAI and Anthropic: what they get, and what the log holds when they have it."""
+"""The capture proxy with the clients of OpenAI and Anthropic: what they get, and what the log then holds."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import anthropic
+import anyio
 import httpx2
 import openai
 import pytest
@@ -26,9 +27,7 @@ from eventlog.events import ModelCalled
 from tests.model_server import Answering, Asked, ModelServer, message, model_server
 
 MODEL = "policy"
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 WEATHER = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object", "properties": {}}}}
 
 Proxy = tuple[str, str, House]
@@ -166,15 +165,16 @@ def test_a_stream_that_the_model_server_cuts_is_an_error_and_no_call(served: Cal
 
 def test_tools_are_recorded_and_a_forced_one_marks_the_call_as_constrained(served: Callable[..., Any]) -> None:
     tool = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    choice = {"index": 0, "message": {"role": "assistant", "content": None, "tool_calls": [tool]}, "finish_reason": "tool_calls"}
+    said = {"role": "assistant", "content": None, "tool_calls": [tool]}
+    choice = {"index": 0, "message": said, "finish_reason": "tool_calls"}
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
     proxy, _ = served(lambda _: JSONResponse(body))
     client = client_at(proxy, "ext-1")
     for forced in ("auto", "required"):
-        said = client.chat.completions.create(
+        answer = client.chat.completions.create(
             model=MODEL, messages=[{"role": "user", "content": "rain?"}], tools=[WEATHER], tool_choice=forced
         )
-        assert said.choices[0].message.tool_calls[0].function.name == "weather"
+        assert answer.choices[0].message.tool_calls[0].function.name == "weather"
     free, bound = (completion_of(proxy[2], call) for call in calls_of(proxy[2], "ext-1"))
     assert free["samples"][0]["tool_calls"] == [tool]
     assert ("constrained" in free, bound["constrained"]) == (False, True)
@@ -317,6 +317,4 @@ def test_a_caller_that_hangs_up_leaves_no_call_and_no_open_connection(served: Ca
 
 
 async def _pause() -> None:
-    import anyio
-
     await anyio.sleep(0.01)

@@ -52,8 +52,8 @@ from tests.unit.test_agent_samples import template
 
 COURSE = Course(
     seeds_per_round=6,
-    visible_seeds=(9_000,),
-    sealed_seeds=tuple(range(10_000, 10_005)),
+    visible_seeds=(9_000, 9_001),
+    sealed_seeds=tuple(range(10_000, 10_010)),
     max_rounds=6,
     max_verdicts=1,
     clusters=("navigation",),

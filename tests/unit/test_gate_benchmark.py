@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from eventlog.chain import digest
 from eventlog.errors import FlywheelError
 from eventlog.events import BenchmarkTemplate, Rules
-from gate.benchmark import blocks, confirming_specs, freeze_benchmark, refuse_unfit_benchmark, specs
+from gate.arms import Result
+from gate.benchmark import (
+    blocks,
+    confirming_specs,
+    deal_seeds,
+    freeze_benchmark,
+    refuse_unfit_benchmark,
+    replay_specs,
+    specs,
+)
 from gate.errors import (
     AlphaTooSmall,
     DuplicateTask,
@@ -17,7 +28,7 @@ from gate.errors import (
     Unseedable,
 )
 from projections.environments import EnvironmentState, ProbeFinding
-from tests.unit.test_gate_samples import benchmark
+from tests.unit.test_gate_samples import an_arm, benchmark
 
 
 def template(name: str, task: str | None = None) -> BenchmarkTemplate:
@@ -149,8 +160,8 @@ def test_an_instance_that_was_seen_or_is_anothers_is_named_sealed_or_visible(see
 
 def test_confirming_runs_are_fresh_repeats_of_the_instances_asked_for_and_the_arms_alternate() -> None:
     frozen = benchmark(sealed=3, repeats=2, visible=1, templates=("t1", "t2"))
-    asked = [("t2", 1), ("t1", 1000)]  # the last one is visible
-    planned = confirming_specs(frozen, "ev1", asked, Rules(confirm_repeats=3))
+    asked = [("t2", 1, range(2, 5)), ("t1", 1000, range(2, 5))]  # the last one is visible
+    planned = confirming_specs(frozen, "ev1", asked)
     assert [(item.spec.template, item.spec.env_seed) for item in planned] == [("t2", 1)] * 6
     assert [item.arm.repeat for item in planned] == [2, 2, 3, 3, 4, 4]
     assert [item.arm.arm for item in planned] == ["champion", "challenger"] * 3
@@ -198,3 +209,29 @@ def test_specs_are_named_by_evaluation_arm_task_and_repeat() -> None:
     assert (item.spec.sweep, item.spec.sibling_index, item.spec.candidate) == ("ev1", 1, None)
     assert (item.arm.evaluation, item.arm.benchmark, item.arm.repeat, item.arm.is_sealed) == ("ev1", "bench", 1, True)
     assert not planned["ev1__champion__t1__seed1000__r0"].arm.is_sealed
+
+
+def test_dealt_seeds_are_shared_only_where_there_are_fewer_than_templates() -> None:
+    assert deal_seeds(["b", "a", "c"], range(7)) == {"a": (0, 1), "b": (2, 3), "c": (4, 5, 6)}
+    assert deal_seeds(["b", "a", "c"], [5, 6]) == {"a": (5,), "b": (6,), "c": (5,)}
+    frozen = freeze_benchmark("b", "shop", [template("t1"), template("t2")], {}, {"t1": [1, 2], "t2": [3]}, 1)
+    assert [(task.template, task.env_seed) for task in frozen.tasks] == [("t1", 1), ("t1", 2), ("t2", 3)]
+    with pytest.raises(EmptyBenchmark, match="has no sealed seed"):
+        freeze_benchmark("b", "shop", [template("t1"), template("t2")], {}, {"t1": [1]}, 1)
+
+
+def test_a_lost_run_is_played_again_under_another_name_as_often_as_the_rules_allow() -> None:
+    frozen = benchmark(sealed=3)
+    planned, rules = specs(frozen, "ev1"), Rules(replays=2)
+    champion = an_arm(frozen, "champion", [None, 1_000_000, None])
+    places = [("t1", seed, 0) for seed in range(3)]
+    champion = replace(champion, lost={places[0]: 1, places[1]: 1, places[2]: 3})
+    challenger = an_arm(frozen, "challenger", [None, None, None])
+    again = replay_specs(planned, champion, challenger, rules)
+    assert [(item.arm.arm, item.spec.spec_id) for item in again] == [
+        ("champion", "ev1__champion__t1__seed0__r0__again1")
+    ]
+    assert again[0].arm == planned[0].arm
+    later = replace(champion, lost={places[0]: 2}, visible={places[2]: Result(0, passed=False, cost=1)})
+    assert [item.spec.spec_id[-6:] for item in replay_specs(planned, later, challenger, rules)] == ["again2"]
+    assert replay_specs(planned, champion, challenger, Rules()) == ()

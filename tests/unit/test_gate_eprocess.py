@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.alpha import Alpha
 from gate.arms import Arm, Place
-from gate.eprocess import EProcessResult, evidence, order, stopped_at
+from gate.eprocess import EProcessResult, evidence, stopped_at
 from gate.judge import judge, screen
+from gate.units import order
 from tests.unit.test_gate_samples import an_arm, benchmark
 
 ONE = 1_000_000

@@ -162,7 +162,9 @@ def test_arms_that_do_not_belong_together_are_void_with_every_reason() -> None:
 def test_a_test_nobody_knows_is_refused() -> None:
     unknown = Rules().model_copy(update={"test": "guess"})
     for ask in (judge, screen):
-        with pytest.raises(UnknownTest, match="'guess': expected one of sign_flip, e_process, bootstrap"):
+        with pytest.raises(
+            UnknownTest, match="'guess': expected one of group_sequential, sign_flip, e_process, bootstrap"
+        ):
             ask(*arms([0], [ONE]), unknown, FIRST)
 
 

@@ -1,0 +1,32 @@
+"""One line about a look, for whoever watches an evaluation. Pure."""
+
+from __future__ import annotations
+
+from math import log
+
+from eventlog.events import Look
+
+_CELLS = 10
+_PICO = 10**12
+_NEXT = {
+    "continue": "plays on",
+    "reject": "enough evidence",
+    "futile": "too little evidence to play on",
+    "end": "not enough evidence",
+}
+
+
+def describe_look(look: Look, runs: int, most_runs: int) -> str:
+    """The look, its evidence against the boundary as a bar of tenths, and the runs of the most that may be needed."""
+    cells = evidence_cells(look)
+    bar = "█" * cells + "░" * (_CELLS - cells)
+    return f"look {look.number} of {look.of} ▕{bar}▏ {_NEXT[look.outcome]}; {runs:,} of at most {most_runs:,} runs"
+
+
+def evidence_cells(look: Look) -> int:
+    """Evidence in tenths of its boundary, rounded down: the ratio of the logarithms of p and of the alpha spent."""
+    if look.outcome == "reject":
+        return _CELLS
+    if not 0 < look.boundary < _PICO or look.p_value >= _PICO:
+        return 0
+    return min(_CELLS - 1, int(_CELLS * log(look.p_value / _PICO) / log(look.boundary / _PICO)))
