@@ -66,6 +66,11 @@ def _of_one_role(payload: Payload) -> Payload:
     return {**payload}
 
 
+def _never_forgets(payload: Payload) -> Payload:
+    """SubstrateChosen 1 -> 2: version 1 chose by the mean of all credited runs."""
+    return {**payload, "forgetting": None}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
@@ -73,6 +78,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("VerdictReached", 1): _add_test_results,
     ("CourseClosed", 1): _of_the_fast_loop,
     ("TokenIssued", 1): _of_one_role,
+    ("SubstrateChosen", 1): _never_forgets,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -259,7 +259,7 @@ class Controller:
                 trials=self.course.trials,
                 executor=self.executor,
                 kinds=self.course.kinds,
-                decay=self.course.decay,
+                forgetting=self.course.forgetting,
                 budget_left=dollars_left(self.course, used),
             )
             advance()

@@ -18,7 +18,7 @@ from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
 from agents.rollouts.tasks import templates
-from eventlog.events import ChampionPointed, Decay, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
+from eventlog.events import ChampionPointed, Forgetting, PieceKind, Spec, SweepEnded, SweepPlanned, Template, Trials
 from eventlog.store import Append, Committed, EventStore, Rejected, Repeated
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances
 from projections.contamination import contaminated_runs
@@ -140,15 +140,15 @@ def plan(
     executor: Executor = PLAN,
     actor: str = CONTROLLER,
     weights: str | None = None,
-    decay: Decay | None = None,
+    forgetting: Forgetting | None = None,
     budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
 ) -> SweepPlanned:
     """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
     `weights` are the weights to play with (None: the champion's). `trials` are the shares of groups that try a
-    candidate or withhold a promoted piece (None: no trials). With `decay`, the allocator chooses the substrate of each
-    group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
+    candidate or withhold a promoted piece (None: no trials). With `forgetting`, the allocator chooses the substrate
+    of each group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
     Raises BadSweep, BenchmarkInstance, SweepExists, and what refuse_unserved and House.embeddings raise.
     """
     weights = weights or present_champion(views).pointed_artifact().weights
@@ -173,7 +173,7 @@ def plan(
         executor=name,
         model=model,
     )
-    event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
+    event, choices = allot(views, event, trying.candidates, forgetting, budget_left) if forgetting else (event, ())
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

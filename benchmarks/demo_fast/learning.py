@@ -16,7 +16,7 @@ from api.reporter import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates
 from api.sweeps.seeds import fresh_seeds
 from eventlog.disowned import read_in_force
-from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
+from eventlog.events import Forgetting, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
 
@@ -94,7 +94,7 @@ class Learner:
             rng_seed=_RNG_SEED,
             trials=trials,
             learns=trials is None,
-            decay=Decay() if self.row.is_allocated else None,
+            forgetting=Forgetting() if self.row.is_allocated else None,
             kinds=self.row.kinds,
         )
         play_sweep(self.house, self.client, sweep, self.course, self.reporter)

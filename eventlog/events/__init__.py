@@ -40,10 +40,10 @@ NAMES: dict[str, str] = {
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
         "ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation CostBasis Decision "
-        "EvaluationOpened Interval Pico Rules Stratum TaskPlan Test Verdict VerdictReached Visible"
+        "EvaluationOpened Interval Pico Rules SealedInspected Stratum TaskPlan Test Verdict VerdictReached Visible"
     ),
     "memory": (
-        "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined Occasion "
+        "Artifact ChoiceReason Decay ExemplarCaptured Forgetting HintRecorded Memory MemoryQuarantined Occasion "
         "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "
         "SubstrateCredited artifact_name"
     ),

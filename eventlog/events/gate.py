@@ -221,6 +221,19 @@ class EvaluationOpened(Event):
     executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
 
 
+class SealedInspected(Event):
+    """Somebody asked for the sealed figures of an evaluation while its benchmark could still judge.
+
+    The next challenger may be chosen by what was seen, so the benchmark judges one challenger fewer, and `alpha`, the
+    share of that one, is spent.
+    """
+
+    type: Literal["SealedInspected"] = "SealedInspected"
+    benchmark: Name
+    evaluation: Name
+    alpha: ScoreMicro
+
+
 class VerdictReached(Event):
     """The verdict of an evaluation; a promotion is appended together with it."""
 

@@ -57,6 +57,7 @@ AnyEvent = (
     | training.CheckpointPublished
     | gate.BenchmarkFrozen
     | gate.EvaluationOpened
+    | gate.SealedInspected
     | gate.VerdictReached
     | champion.ChampionPointed
     | policy.PriceBookSet
