@@ -163,8 +163,8 @@ def settle_evaluation(store: EventStore, evaluation: str, verdict: Verdict, expe
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote":
         _refuse_other_champion(store, evaluation, verdict, expect)
-        better, over = decimal(verdict.mean_delta or 0), count_noun(verdict.pairs, "sealed instance")
-        reason = f"mean score better by {better} than that of {verdict.champion.artifact} over {over}"
+        over = count_noun(verdict.pairs, "sealed instance")
+        reason = f"mean score better than that of {verdict.champion.artifact} over {over}"
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")

@@ -1,4 +1,4 @@
-"""Alpha: the gate's ledger of the alpha available on each benchmark and the evaluations that spent it."""
+"""Alpha: the gate's ledger of the alpha available on each benchmark, and the evaluations and inspections that spent it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,30 @@ class Spending(FoldState, frozen=True, kw_only=True):
     since: int
 
 
+class Inspection(FoldState, frozen=True, kw_only=True):
+    """Sealed figures of an evaluation that were shown while the benchmark could judge, and the alpha that it cost."""
+
+    evaluation: str
+    alpha: int
+    since: int
+
+
 class AlphaState(FoldState, frozen=True, kw_only=True):
-    """A benchmark's ledger: `alpha` in millionths over all `challengers`. Spent alpha is never refunded."""
+    """A benchmark's ledger: `alpha` in millionths over all `challengers`. Spent alpha is never refunded.
+
+    Each of the `inspections` spends the share of one challenger.
+    """
 
     benchmark: str = ""
     alpha: int = 0
     challengers: int = 0
     spendings: tuple[Spending, ...] = ()
+    inspections: tuple[Inspection, ...] = ()
 
     @property
     def spent_total(self) -> int:
-        """Alpha spent by all evaluations, in millionths."""
-        return sum(spending.alpha for spending in self.spendings)
+        """Alpha spent by all evaluations and inspections, in millionths."""
+        return sum(each.alpha for each in (*self.spendings, *self.inspections))
 
     @property
     def challenges(self) -> int:
@@ -35,9 +47,14 @@ class AlphaState(FoldState, frozen=True, kw_only=True):
         return max((spending.challenge for spending in self.spendings), default=0)
 
     @property
+    def challengers_left(self) -> int:
+        """Number of challengers that may still be judged."""
+        return max(0, self.challengers - self.challenges - len(self.inspections))
+
+    @property
     def is_exhausted(self) -> bool:
         """True if no further challenger may be judged."""
-        return self.challenges >= self.challengers
+        return self.challengers_left == 0
 
 
 def _fold(state: AlphaState, row: EventRow) -> AlphaState:
@@ -48,6 +65,9 @@ def _fold(state: AlphaState, row: EventRow) -> AlphaState:
             alpha=row.number("alpha"),
             challengers=row.number("challengers"),
         )
+    if row.type == "SealedInspected":
+        look = Inspection(evaluation=row.text("evaluation"), alpha=row.number("alpha"), since=row.position)
+        return replace(state, inspections=(*state.inspections, look))
     spending = Spending(
         evaluation=row.text("evaluation"),
         challenge=row.number("challenge"),
@@ -59,10 +79,11 @@ def _fold(state: AlphaState, row: EventRow) -> AlphaState:
 
 ALPHA = Fold(
     name="alpha",
-    version=2,
+    version=3,
     reads={
         "BenchmarkFrozen": ("benchmark", "alpha", "challengers"),
         "EvaluationOpened": ("benchmark", "evaluation", "challenge", "alpha"),
+        "SealedInspected": ("benchmark", "evaluation", "alpha"),
     },
     initial=AlphaState(),
     key=lambda row: row.text("benchmark"),

@@ -165,8 +165,6 @@ def _assign_trials(specs: Sequence[Spec], draw: Callable[[Spec, int], dict[str, 
     sizes = Counter(spec.group_id for spec in specs)
     last = {spec.group_id: spec.spec_id for spec in specs}
     return tuple(
-        spec.model_copy(update=draw(spec, sizes[spec.group_id] - 1))
-        if spec.spec_id == last[spec.group_id]
-        else spec
+        spec.model_copy(update=draw(spec, sizes[spec.group_id] - 1)) if spec.spec_id == last[spec.group_id] else spec
         for spec in specs
     )

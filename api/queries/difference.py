@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from projections.difference import difference
 from projections.engine.views import Views
 from projections.moves import Difference
+
+from .verdicts import may_tell
 
 
 class DifferenceAnswer(msgspec.Struct, frozen=True):
@@ -16,5 +20,13 @@ class DifferenceAnswer(msgspec.Struct, frozen=True):
 
 
 def show_difference(before: Views, after: Views) -> DifferenceAnswer:
-    """What changed between the positions of two views. Raises BackwardDifference."""
-    return DifferenceAnswer(diff=difference(before, after))
+    """What changed between the positions of two views. Raises BackwardDifference.
+
+    The mean difference of a verdict is None while its benchmark can still judge.
+    """
+    found = difference(before, after)
+    verdicts = tuple(
+        each if may_tell(after, each.benchmark, each.evaluation) else replace(each, mean_delta=None)
+        for each in found.verdicts
+    )
+    return DifferenceAnswer(diff=replace(found, verdicts=verdicts))
