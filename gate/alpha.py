@@ -1,4 +1,4 @@
-"""Alpha spending across the challengers of a benchmark, and the inspections of its sealed part, by the union bound. Pure."""
+"""Alpha spending across a benchmark's challengers and the inspections of its sealed part, by the union bound. Pure."""
 
 from __future__ import annotations
 
@@ -37,6 +37,4 @@ def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
     found = next((spending for spending in ledger.spendings if spending.evaluation == evaluation), None)
     if found is None:
         raise NotOpened(evaluation=evaluation)
-    spent = (*ledger.spendings, *ledger.inspections)
-    before = sum(each.alpha for each in spent if each.since <= found.since)
-    return Alpha(found.challenge, found.alpha, before)
+    return Alpha(found.challenge, found.alpha, ledger.spent_until(found.since))

@@ -43,7 +43,7 @@ from .errors import (
     OtherEvaluation,
     ReasonMissing,
 )
-from .figures import count_noun, decimal
+from .figures import count_noun
 
 STREAM = CHAMPION
 """Stream of the events that decide who is champion; its key in the fold has the same name."""

@@ -1,4 +1,4 @@
-"""Alpha: the gate's ledger of the alpha available on each benchmark, and the evaluations and inspections that spent it."""
+"""Alpha: the gate's ledger of the alpha of each benchmark, and the evaluations and inspections that spent it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,13 @@ class AlphaState(FoldState, frozen=True, kw_only=True):
     @property
     def spent_total(self) -> int:
         """Alpha spent by all evaluations and inspections, in millionths."""
-        return sum(each.alpha for each in (*self.spendings, *self.inspections))
+        return self.spent_until(None)
+
+    def spent_until(self, position: int | None) -> int:
+        """Alpha spent up to a position (None: in all), in millionths."""
+        alphas = [(each.since, each.alpha) for each in self.spendings]
+        alphas += [(each.since, each.alpha) for each in self.inspections]
+        return sum(alpha for since, alpha in alphas if position is None or since <= position)
 
     @property
     def challenges(self) -> int:

@@ -127,7 +127,7 @@ def is_by_seed(rule: Rule | None) -> bool:
 
 
 def is_trial(evidence: Evidence, rule: Rule, trial: Trial) -> bool:
-    """True if the trial counts beside `evidence`: it has as many controls, and a new seed, where the rule requires it."""
+    """True if the trial counts beside `evidence`: it has the controls and, where the rule asks for it, a new seed."""
     if isinstance(rule, Seeds):
         return True
     is_new = not is_by_seed(rule) or (trial.seed is not None and trial.seed not in evidence.seeds)

@@ -40,7 +40,7 @@ class SubstrateStats(FoldState, frozen=True, kw_only=True):
 
     @property
     def value(self) -> int | None:
-        """Discounted mean gain of a credited run in micro-units, rounded down; 0 if all is forgotten, None if unknown."""
+        """Discounted mean gain of a credited run in micro-units, rounded down; 0 if forgotten, None if unknown."""
         if not self.pulls:
             return None
         return self.recent * _WHOLE // self.weight if self.weight >= _FORGOTTEN else 0

@@ -9,14 +9,14 @@ import msgspec
 import typer
 
 from eventlog.events import Artifact, BenchmarkFrozen, Rules
-from gate.benchmark import sealed_instances
 from gate.bands import explain_bands
+from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
 from gate.inspections import pay_for_inspection
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
-from projections.engine.views import Views
+from projections.engine.views import PostgresViews, Views
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import Course
@@ -264,7 +264,7 @@ def _show_ledger(shown: Ledger) -> None:
     table(columns, rows, empty="  no evaluation was opened on it")
 
 
-def _spend(house: House, state: VerdictState) -> Views:
+def _spend(house: House, state: VerdictState) -> PostgresViews:
     """The present views, after the look at an evaluation's sealed figures was paid for."""
     cost = pay_for_inspection(house.store, state.benchmark, state.evaluation, "operator")
     ERR.print(f"spent alpha {decimal(cost)} of {state.benchmark}: it judges one challenger fewer", soft_wrap=True)

@@ -35,7 +35,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """One benchmark: its alpha for all challengers, what was spent so far, and what is left.
 
     Each of the `inspected` evaluations, whose sealed figures were looked at while the benchmark could judge, spent the
-    alpha of one challenger. Alpha is in millionths. The remainder of dividing it by the number of challengers is never spent.
+    alpha of one challenger. Alpha is in millionths. The remainder of dividing it by the number of challengers is never
+    spent.
     """
 
     benchmark: str
@@ -68,7 +69,7 @@ def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
 
 
 def total_alpha(ledgers: Iterable[Ledger | AlphaState]) -> int:
-    """Alpha of several benchmarks together, in millionths: it bounds the chance of any false promotion on any of them."""
+    """Alpha of several benchmarks in millionths: the bound of the chance of any false promotion on any of them."""
     return sum(each.alpha for each in ledgers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -154,7 +154,7 @@ Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes"]
 """A way to learn. Each has one kind of piece: hint, exemplar, rewrite, snippet (curriculum) and recipe."""
 
 ChoiceReason = Literal["unknown", "explore", "exploit"]
-"""unknown: it has no credited run in the cluster. exploit: it has the highest value. explore: drawn though it has not."""
+"""unknown: it has no credited run in the cluster. exploit: its value is highest. explore: drawn though it is not."""
 
 
 class Decay(FrozenModel):

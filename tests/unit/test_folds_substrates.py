@@ -7,7 +7,6 @@ from projections.substrates import SUBSTRATES, SubstrateStats, cluster_key, stan
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_folds_samples import only, states, told
 
-
 STATS = SubstrateStats(
     substrate="hints", chosen=2, pulls=2, gain=1_200_000, cost=20, weight=2_000_000, recent=1_200_000
 )
