@@ -17,7 +17,7 @@ from .figures import count_noun, decimal, dollars
 Band = Literal["worse", "about equal", "better", "not computed"]
 
 WIDTH: Final = 100_000
-"""Half the width of the band `about equal`, in millionths; `make bench-fast` measures what the bands give away."""
+"""Half the width of the band `about equal`, in millionths; `make bench-evidence` measures what the bands give away."""
 
 _TOLD: Final = (
     *("decision", "benchmark", "rules", "pairs", "missing", "missing_p", "alpha", "alpha_spent", "visible"),

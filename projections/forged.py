@@ -45,6 +45,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "CheckpointPublished",
     "BenchmarkFrozen",
     "EvaluationOpened",
+    "SealedInspected",
     "VerdictReached",
     "ChampionPointed",
     "RunsWithdrawn",

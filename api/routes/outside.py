@@ -38,6 +38,7 @@ _WAYS = {
     "SliceRegistered": "`flywheel dataset slice`",
     "BenchmarkFrozen": "`flywheel run`",
     "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
+    "SealedInspected": "`flywheel gate explain EVALUATION --spend`",
     "VerdictReached": "`flywheel run` or `flywheel gate run`",
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",

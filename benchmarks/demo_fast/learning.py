@@ -50,7 +50,7 @@ class Learner:
             for template, candidates in self._on_trial(found):
                 groups = min(self.sizes.most_groups, self.sizes.groups_a_candidate * candidates)
                 name = f"trial{number}-{template.template_id.partition('.')[2]}"
-                self._sweep(name, (template,), groups, 1 + PairedRule().controls, _EVERY_GROUP)
+                self._sweep(name, (template,), groups, 1 + PairedRule.current().controls, _EVERY_GROUP)
 
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
         """Failed tasks, each with the number of candidates of the row's kinds that fit its plan."""

@@ -127,7 +127,7 @@ class PairedRule(FrozenModel):
 
     @classmethod
     def current(cls) -> PairedRule:
-        """The rule that new pieces are proposed with. `make bench-fast` measures its errors and its power."""
+        """The rule that new pieces are proposed with. `make bench-evidence` measures its errors and its power."""
         return cls(
             looks=(10, 20, 30, 40, 50, 60),
             bound=370,
