@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -100,6 +100,9 @@ bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what 
 
 bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, planted candidates (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.fast $(ARGS)
+
+bench-evidence: .venv/.dev ## the rules that promote, demote and allocate, where the truth is known (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.evidence $(ARGS)
 
 demo-fast: .venv/.dev ## what each way to learn brings on both sites, as a table and a picture (ARGS=--quick to try it out)
 	@$(BIN)/python -m benchmarks.demo_fast $(ARGS)

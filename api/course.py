@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from agents.learning.memory import EVERY_KIND
 from agents.rollouts.dispatching.dispatch import MAX_PARALLEL
 from agents.rollouts.play import TRIES
-from eventlog.events import Decay, PairedRule, PieceKind, PromotionRule, Rules, Trials
+from eventlog.events import Forgetting, PairedRule, PieceKind, PromotionRule, Rules, Trials
 from gate.renewal import Amounts
 
 CONTROLLER = "controller"
@@ -56,9 +56,9 @@ class Course:
     tries: int = TRIES
     rng_seed: int = 7
     verify_steps: bool = False
-    rule: PromotionRule = field(default_factory=PairedRule)
-    trials: Trials = field(default_factory=Trials)
-    decay: Decay = field(default_factory=Decay)
+    rule: PromotionRule = field(default_factory=PairedRule.current)
+    trials: Trials = field(default_factory=Trials.current)
+    forgetting: Forgetting = field(default_factory=Forgetting)
     kinds: frozenset[PieceKind] = EVERY_KIND
     rules: Rules = field(default_factory=Rules.default)
 

@@ -79,6 +79,13 @@ class Settings(BaseSettings):
         description="seconds in which a body must arrive, and one more for each 256 KiB of it; later is answered 408",
     )
 
+    alpha_cap: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="the most alpha that all benchmarks of a project may have together; unset: any",
+    )
+
     env_admin_token: SecretStr | None = Field(default=None, description="the admin token of a site that already runs")
     chromium: Path | None = Field(
         default=None, description="the Chromium of the browser executor; unset: the first on the PATH"

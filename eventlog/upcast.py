@@ -71,6 +71,11 @@ def _without_argument(payload: Payload) -> Payload:
     return {**payload, "argument": None}
 
 
+def _never_forgets(payload: Payload) -> Payload:
+    """SubstrateChosen 1 -> 2: version 1 chose by the mean of all credited runs."""
+    return {**payload, "forgetting": None}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
@@ -79,6 +84,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("CourseClosed", 1): _of_the_fast_loop,
     ("TokenIssued", 1): _of_one_role,
     ("StepTaken", 1): _without_argument,
+    ("SubstrateChosen", 1): _never_forgets,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -1,4 +1,4 @@
-"""Alpha spending across the challengers of a benchmark, by the union bound. Pure."""
+"""Alpha spending across a benchmark's challengers and the inspections of its sealed part, by the union bound. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ class Alpha:
     spent: int
 
 
+def share_of(ledger: AlphaState) -> int:
+    """Alpha of each challenger, and of each inspection: an equal share in millionths, rounded down."""
+    return ledger.alpha // ledger.challengers
+
+
 def next_alpha(ledger: AlphaState) -> Alpha:
     """Alpha of the next challenger: an equal share, rounded down. Raises BenchmarkExhausted."""
     if ledger.is_exhausted:
-        raise BenchmarkExhausted(benchmark=ledger.benchmark, actual=ledger.challenges, expected=ledger.challengers)
-    share = ledger.alpha // ledger.challengers
+        used = ledger.challengers - ledger.challengers_left
+        raise BenchmarkExhausted(benchmark=ledger.benchmark, actual=used, expected=ledger.challengers)
+    share = share_of(ledger)
     return Alpha(ledger.last_number + 1, share, ledger.spent_total + share)
 
 
@@ -31,6 +37,4 @@ def alpha_of(ledger: AlphaState, evaluation: str) -> Alpha:
     found = next((spending for spending in ledger.spendings if spending.evaluation == evaluation), None)
     if found is None:
         raise NotOpened(evaluation=evaluation)
-    earlier = (each for each in ledger.spendings if each.since <= found.since)
-    before = sum(each.alpha for each in earlier if not each.is_returned)
-    return Alpha(found.challenge, found.alpha, before)
+    return Alpha(found.challenge, found.alpha, ledger.spent_until(found.since))

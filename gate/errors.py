@@ -79,7 +79,7 @@ class UnknownTest(FlywheelError):
 
 
 class BenchmarkExhausted(FlywheelError):
-    """The benchmark {benchmark} has judged {actual} challengers: expected fewer than {expected}, the number that share its alpha.
+    """The benchmark {benchmark} has judged {actual} challengers, inspections of its sealed part included: expected fewer than {expected}, the number that share its alpha.
     Freeze its successor with fresh seeds by `flywheel benchmark refresh {benchmark}`."""
 
 

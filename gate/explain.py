@@ -5,6 +5,7 @@ from __future__ import annotations
 from eventlog.events import ArmSummary, Confirmation, Interval, Verdict
 
 from .figures import count_noun, decimal, dollars, probability, shorten_tiny
+from .selection import corrected_difference
 
 _MICRO = 1_000_000
 _MOST_NAMED = 8
@@ -26,6 +27,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         *([("units", _units(verdict))] if verdict.units is not None else []),
         ("ledger", _ledger(verdict)),
         ("mean difference", _difference(verdict)),
+        *_corrected(verdict),
         ("missing", _describe_missing(verdict)),
         ("looked worse", _name_some(verdict.screened)),
         ("played again", "; ".join(map(_describe_confirmations, verdict.confirmations)) or "none"),
@@ -123,6 +125,14 @@ def _difference(verdict: Verdict) -> str:
     if verdict.interval is None:
         return f"{_number(verdict.mean_delta)}; {margin}"
     return f"{_number(verdict.mean_delta)} ({_interval(verdict.interval)}); {margin}"
+
+
+def _corrected(verdict: Verdict) -> list[tuple[str, str]]:
+    """The row of the estimate that is corrected for selection; none where nothing was selected."""
+    corrected = corrected_difference(verdict)
+    if corrected is None:
+        return []
+    return [("corrected difference", f"{decimal(corrected)}, because only what is above a bound is promoted")]
 
 
 def _describe_missing(verdict: Verdict) -> str:

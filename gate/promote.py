@@ -42,7 +42,7 @@ from .errors import (
     PieceUnknown,
     ReasonMissing,
 )
-from .figures import count_noun, decimal
+from .figures import count_noun
 from .ledger import BENCHMARK, append_verdict
 from .return_plan import plan_return
 
@@ -164,8 +164,8 @@ def settle_evaluation(
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote" and points:
         _refuse_other_champion(store, evaluation, verdict, expect)
-        better, over = decimal(verdict.mean_delta or 0), count_noun(verdict.pairs, "sealed instance")
-        reason = f"mean score better by {better} than that of {verdict.champion.artifact} over {over}"
+        over = count_noun(verdict.pairs, "sealed instance")
+        reason = f"mean score better than that of {verdict.champion.artifact} over {over}"
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")

@@ -51,7 +51,7 @@ def describe_ledger(ledger: AlphaState | None, *, saturated: bool) -> str:
     """Describe a benchmark: exhausted, saturated, or the number of challengers it can still judge."""
     if ledger is None or ledger.is_exhausted:
         return "exhausted"
-    return "saturated" if saturated else f"{ledger.challengers - ledger.challenges} challengers left"
+    return "saturated" if saturated else f"{ledger.challengers_left} challengers left"
 
 
 def newest_successor(benchmarks: Mapping[str, BenchmarkState], name: str) -> str:

@@ -25,8 +25,10 @@ from .evidence import (
     Trial,
     add_trial,
     is_better,
+    is_by_seed,
     is_spent,
     is_trial,
+    is_turning,
     judge_adoption,
     rule_of,
 )
@@ -67,6 +69,16 @@ class Candidacy(FoldState, frozen=True, kw_only=True):
     def controls(self) -> int:
         """Number of siblings with which the rule compares a run."""
         return self.rule.controls if isinstance(self.rule, Paired) else 0
+
+    @property
+    def is_by_seed(self) -> bool:
+        """True if only one trial at a seed counts."""
+        return is_by_seed(self.rule)
+
+    @property
+    def is_suspect(self) -> bool:
+        """True if a promoted piece's withheld runs did better so far, so that it may do harm."""
+        return self.status == "promoted" and is_turning(self.withheld)
 
 
 C = TypeVar("C", bound=Candidacy)
@@ -147,12 +159,13 @@ def propose(state: C, row: EventRow) -> C:
 
 
 def trial_told(state: C, row: EventRow, *, won: bool, is_withheld: bool) -> C:
-    """The state after a trial of the piece, from an event with `run`, `control_runs` and `control_successes`."""
+    """The state after a trial, from an event with `run`, `control_runs`, `control_successes` and `env_seed`."""
     rule, controls = state.rule, row.records("control_runs")
     if rule is None or state.proposed_by in {row.text("run"), *controls}:
         return state  # the piece was never proposed, so it has no rule; or this run proposed it
-    trial = Trial(won=won, controls=len(controls), successes=row.number("control_successes"))
-    if not is_trial(rule, trial):
+    seed, successes = row.maybe_number("env_seed"), row.number("control_successes")
+    trial = Trial(won=won, controls=len(controls), successes=successes, seed=seed)
+    if not is_trial(state.withheld if is_withheld else state.treated, rule, trial):
         return state
     state = _count_withheld(state, rule, trial) if is_withheld else _count_treated(state, rule, trial, row)
     return replace(state, last_at=row.moment)
@@ -169,7 +182,7 @@ def _count_treated(state: C, rule: Rule, trial: Trial, row: EventRow) -> C:
         return _by_streaks(state, rule, row)
     if not state.is_on_trial:
         return state
-    after = add_trial(state.treated, trial)
+    after = add_trial(state.treated, rule, trial)
     match judge_adoption(state.treated, rule, after):
         case "adopt":
             state = replace(state, status="promoted", promoted_since=row.position, is_open=False)
@@ -203,7 +216,7 @@ def _count_withheld(state: C, rule: Rule, trial: Trial) -> C:
     """Demote the piece if runs that withheld it did better. The evidence is reset after the last look."""
     if isinstance(rule, Seeds) or state.status != "promoted":
         return state
-    after = add_trial(state.withheld, trial)
+    after = add_trial(state.withheld, rule, trial)
     if is_better(state.withheld, rule, after):
         return replace(state, withheld=after, status="demoted", promoted_since=None)
     return replace(state, withheld=Evidence() if is_spent(rule, after) else after)

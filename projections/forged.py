@@ -50,6 +50,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "EvaluationOpened",
     "EvaluationLooked",
     "AlphaReturned",
+    "SealedInspected",
     "VerdictReached",
     "ChampionPointed",
     "LoopOpened",

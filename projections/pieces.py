@@ -62,7 +62,7 @@ def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> 
         version=version,
         reads={
             recorded.event: recorded.reads,
-            "PieceTried": ("piece", "kind", "run", "control_runs", "control_successes", "won", "withheld"),
+            "PieceTried": ("piece", "kind", "run", "control_runs", "control_successes", "won", "withheld", "env_seed"),
             "MemoryQuarantined": ("piece", "kind"),
         },
         initial=PieceState(kind=kind),
@@ -98,16 +98,16 @@ def _record(state: PieceState, row: EventRow, recorded: _Recording) -> PieceStat
     )
 
 
-HINTS = _fold_of("hints", 2, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
+HINTS = _fold_of("hints", 3, "hint", _Recording("HintRecorded", id="hint", rank="confidence"))
 """Hints: where to find something that a step needs."""
 
 EXEMPLARS = _fold_of(
-    "exemplars", 2, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
+    "exemplars", 3, "exemplar", _Recording("ExemplarCaptured", id="exemplar", rank="reward", form="form")
 )
 """Exemplars: the actions of good runs at a step, ranked by reward."""
 
-CURRICULUM = _fold_of("curriculum", 2, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
+CURRICULUM = _fold_of("curriculum", 3, "snippet", _Recording("SnippetLearned", id="snippet", title="title"))
 """Snippets: short sequences of steps with one purpose, learned from good runs or authored."""
 
-RECIPES = _fold_of("recipes", 2, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
+RECIPES = _fold_of("recipes", 3, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
 """Recipes: named, reusable pieces of plan, which can be edited as a file."""

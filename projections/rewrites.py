@@ -52,12 +52,12 @@ def _key(row: EventRow) -> str | None:
 
 REWRITES = Fold(
     name="rewrites",
-    version=3,
+    version=4,
     reads={
         "RewriteProposed": ("rewrite", "anchor", "change", "rule", "source", "confidence", "run"),
-        "RewriteWon": ("rewrite", "run", "control_runs", "control_successes"),
-        "RewriteLost": ("rewrite", "run", "control_runs", "control_successes"),
-        "PieceTried": ("piece", "kind", "run", "control_runs", "control_successes", "won", "withheld"),
+        "RewriteWon": ("rewrite", "run", "control_runs", "control_successes", "env_seed"),
+        "RewriteLost": ("rewrite", "run", "control_runs", "control_successes", "env_seed"),
+        "PieceTried": ("piece", "kind", "run", "control_runs", "control_successes", "won", "withheld", "env_seed"),
         "MemoryQuarantined": ("piece", "kind"),
     },
     initial=RewriteState(),

@@ -1,6 +1,8 @@
 """The allocator: choose the substrate that a group of a cluster learns by. Pure over the fold's substrate values.
 
-Substrates never credited go first, then epsilon-greedy. Random draws depend only on fields of the choice's event, so
+Substrates never credited go first, then discounted Thompson sampling: each value is drawn around its mean over recent
+runs, with a prior of one run worth nothing, and the highest draw is chosen (Thompson, Biometrika 25, 1933; discounted:
+Raj and Kalyani, arXiv 1707.09727). Everything is in integers, and draws depend only on fields of the choice's event, so
 every choice can be reproduced. Ties are broken by name.
 """
 
@@ -8,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isqrt
 from typing import Final
 
 from eventlog.chain import digest
-from eventlog.events import ChoiceReason, Decay, PieceKind, Spec, Substrate, SubstrateChosen, SubstrateCredited
+from eventlog.events import ChoiceReason, Forgetting, PieceKind, Spec, Substrate, SubstrateChosen, SubstrateCredited
 from projections.rewards import RewardState
-from projections.substrates import SubstrateState, SubstrateStats, cluster_key, standings
+from projections.substrates import SubstrateState, SubstrateStats, standings
 
 KINDS: Final[Mapping[Substrate, PieceKind]] = {
     "hints": "hint",
@@ -28,15 +31,20 @@ PATIENCE: Final = 3
 
 Choices whose run has no known reward or cost (an outage) do not count.
 """
+IDLE_TURN: Final = 20
+"""In one of this many choices, drawn by seed, a substrate that never applied takes part like the others."""
 _WHOLE: Final = 1_000_000
+_UNIFORMS: Final = 12
+"""A normal number is drawn as the sum of twelve uniform ones less its mean; its standard deviation is 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Value of a substrate in a cluster: mean gain and mean cost in millionths; None while unknown.
+    """Value of a substrate in a cluster: recent mean gain and mean cost in millionths; None while unknown.
 
-    `pending` counts choices not credited yet; among unknown substrates the one with fewer goes first. `is_idle` marks
-    a substrate that was tried and never applied; every credited substrate goes before it, even one with a loss.
+    `weight` is the discounted number of runs behind the gain, in millionths. `pending` counts choices not credited yet;
+    among unknown substrates the one with fewer goes first. `is_idle` marks a substrate that was tried and never
+    applied; a credited one goes before it, even one with a loss, except in one of IDLE_TURN choices.
     """
 
     substrate: Substrate
@@ -44,6 +52,7 @@ class Value:
     cost: int | None
     pending: int = 0
     is_idle: bool = False
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ def value_of(substrate: Substrate, standing: SubstrateStats | None) -> Value:
     pending = max(0, standing.chosen - standing.pulls - standing.idle - standing.unknown)
     if not standing.pulls and standing.idle >= PATIENCE:
         return Value(substrate, 0, 0, pending, is_idle=True)
-    return Value(substrate, standing.value, standing.mean_cost, pending)
+    return Value(substrate, standing.value, standing.mean_cost, pending, weight=standing.weight)
 
 
 def affordable_substrates(values: Iterable[Value], budget_left: int | None) -> frozenset[Substrate]:
@@ -79,12 +88,12 @@ def affordable_substrates(values: Iterable[Value], budget_left: int | None) -> f
 
 
 def choose_substrate(
-    values: Collection[Value], can_be: Collection[Substrate], *, epsilon: int, stream: str
+    values: Collection[Value], can_be: Collection[Substrate], *, forgetting: Forgetting, stream: str
 ) -> Choice | None:
     """Choose one of the substrates in `can_be`; None if there is none.
 
-    Unknown substrates go first, the one with the fewest pending choices before others. Otherwise, with probability
-    `epsilon` (millionths), any of them, drawn from `stream`; else the one with the highest value, idle ones last.
+    Unknown substrates go first, the one with the fewest pending choices before others. Otherwise the one whose value,
+    drawn from `stream`, is highest.
     """
     open_ones = sorted((value for value in values if value.substrate in can_be), key=lambda value: value.substrate)
     if not open_ones:
@@ -92,11 +101,26 @@ def choose_substrate(
     unknown = [value for value in open_ones if value.gain is None]
     if unknown:
         return Choice(min(unknown, key=lambda value: value.pending).substrate, "unknown", None)
-    if _draw(stream, "explore") % _WHOLE < epsilon:
-        found = open_ones[_draw(stream, "which") % len(open_ones)]
-        return Choice(found.substrate, "explore", found.gain)
-    found = max(open_ones, key=lambda value: (not value.is_idle, value.gain or 0))
-    return Choice(found.substrate, "exploit", found.gain)
+    credited = [value for value in open_ones if not value.is_idle]
+    pool = credited if credited and _draw(stream, "idle") % IDLE_TURN else open_ones
+    found = max(pool, key=lambda value: _draw_value(value, forgetting, stream))
+    best = max(open_ones, key=lambda value: (not value.is_idle, value.gain or 0))
+    return Choice(found.substrate, "exploit" if found is best else "explore", found.gain)
+
+
+def _draw_value(value: Value, forgetting: Forgetting, stream: str) -> int:
+    """A draw around the mean of the value's recent runs and one run worth nothing, in millionths."""
+    runs = value.weight + _WHOLE
+    noise = forgetting.spread * _draw_normal(stream, value.substrate) // isqrt(runs * _WHOLE)
+    return (value.gain or 0) * value.weight // runs + noise
+
+
+def _draw_normal(stream: str, what: str) -> int:
+    """A number from about the normal distribution, in millionths, by the first twelve 16-bit words of a digest."""
+    word = 1 << 16
+    drawn = digest([stream, what])
+    total = sum(int.from_bytes(drawn[2 * place : 2 * place + 2]) for place in range(_UNIFORMS))
+    return (2 * total - _UNIFORMS * (word - 1)) * _WHOLE // (2 * word)
 
 
 def greedy(values: Iterable[Value]) -> Substrate | None:
@@ -126,7 +150,7 @@ class Allotment:
     sweep: str
     seed: int
     budget_left: int | None = None
-    decay: Decay = field(default_factory=Decay)
+    forgetting: Forgetting = field(default_factory=Forgetting)
 
 
 def allot_substrates(
@@ -136,17 +160,15 @@ def allot_substrates(
     left, found = allotment.budget_left, []
     pending: dict[tuple[str, str], int] = {}
     for place in places:
-        state = states.get(cluster_key(allotment.environment, place.cluster))
         known = standings(states, allotment.environment, place.cluster)
         before = {name: value_of(name, known.get(name)) for name in KINDS}
         values = [
             replace(value, pending=value.pending + pending.get((place.cluster, name), 0))
             for name, value in before.items()
         ]
-        epsilon = allotment.decay.start if state is None or state.epsilon is None else state.epsilon
         stream = f"{allotment.seed}/{allotment.environment}/{place.cluster}/{place.group}"
         choice = choose_substrate(
-            values, affordable_substrates(values, left) & place.open_to, epsilon=epsilon, stream=stream
+            values, affordable_substrates(values, left) & place.open_to, forgetting=allotment.forgetting, stream=stream
         )
         if choice is None:
             continue
@@ -159,10 +181,11 @@ def allot_substrates(
                 group=place.group,
                 reason=choice.reason,
                 value=choice.value,
-                epsilon=epsilon,
+                epsilon=None,
                 budget_left=left,
                 seed=allotment.seed,
-                decay=allotment.decay,
+                decay=None,
+                forgetting=allotment.forgetting,
             )
         )
         place_of = (place.cluster, choice.substrate)

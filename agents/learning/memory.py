@@ -33,11 +33,12 @@ MEDIA_TYPE = "application/vnd.flywheel.memory+json"
 EVERY_KIND: Final[frozenset[PieceKind]] = frozenset(FOLDS)
 _KEYS: Final[Mapping[PieceKind, str]] = {kind: f"{kind}s" for kind in LOOSE}
 _REMADE: Final = {
-    REWRITES.name: frozenset({1, 2, REWRITES.version}),
-    **{fold.name: frozenset({1, fold.version}) for fold in LOOSE.values()},
+    REWRITES.name: frozenset({1, 2, 3, REWRITES.version}),
+    **{fold.name: frozenset({1, 2, fold.version}) for fold in LOOSE.values()},
 }
 """Fold versions that rebuild a memory to the same bytes: rewrites 2 applies the seeds' rule as version 1 did. The last
-version of each leaves out what was disowned, and nothing was disowned before it."""
+two of each leave out what was disowned, and nothing was disowned before them. Only the last one applies rules with a
+fast lane or the seed as the unit, and no piece had such a rule before it."""
 
 
 def piece_of(state: RewriteState) -> Piece:

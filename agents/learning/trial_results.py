@@ -77,7 +77,7 @@ def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, 
     successes, kind = sum(outcome is True for outcome in known), piece_kind(state)
     if spec.candidate is not None and kind == "rewrite":
         event = RewriteWon if passed else RewriteLost
-        return event(rewrite=piece, run=run, control_runs=controls, control_successes=successes)
+        return event(rewrite=piece, run=run, control_runs=controls, control_successes=successes, env_seed=spec.env_seed)
     return PieceTried(
         piece=piece,
         kind=kind,
@@ -86,4 +86,5 @@ def _trial(spec: Spec, piece: str, controls: tuple[str, ...], state: Candidacy, 
         control_successes=successes,
         won=passed,
         withheld=spec.candidate is None,
+        env_seed=spec.env_seed,
     )

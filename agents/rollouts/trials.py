@@ -23,10 +23,15 @@ _WHOLE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TrialPiece:
-    """A piece that a sibling may try, and the number of control siblings that its rule compares with."""
+    """A piece that a sibling may try, and the number of control siblings that its rule compares with.
+
+    If it `is_by_seed`, at most one task of a seed tries it. It `is_suspect` if its evidence has turned against it.
+    """
 
     piece: AnyPiece
     controls: int
+    is_by_seed: bool = False
+    is_suspect: bool = False
 
 
 def treat(
@@ -43,25 +48,60 @@ def treat(
     In a share of the groups that sibling carries a candidate, in another it withholds a promoted piece. Only a piece
     that changes the group's plan is drawn, and only if the group has enough other siblings for the piece's rule.
     """
-    memory = [each.piece for each in promoted]
-    belonging, applied = dict[str, list[TrialPiece]](), dict[str, set[str]]()
+    memory, belonging, in_use = [each.piece for each in promoted], dict[str, list[TrialPiece]](), {}
     for each in templates:
         name, plan, instruction = each.template_id, each.plan_steps, each.instruction
-        applied[name] = {item.piece for item in overlay_memory(plan, instruction, environment, memory).applied}
+        applied = {item.piece for item in overlay_memory(plan, instruction, environment, memory).applied}
+        in_use[name] = [piece for piece in promoted if piece.piece.piece in applied]
         belonging[name] = _fitting(candidates, each, environment)
+    tasks = _tasks_of(specs)
+    tried, left_out = _Turns(belonging, tasks, rng_seed), _Turns(in_use, tasks, rng_seed)
 
-    def draw_trial(group: str, template: str, others: int) -> dict[str, str]:
-        place = random.Random(f"{rng_seed}/{group}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
-        if place < trials.treated_micro:
-            kind, fitting = "candidate", belonging[template]
-        elif place < trials.treated_micro + trials.withheld_micro:
-            kind, fitting = "withheld", [each for each in promoted if each.piece.piece in applied[template]]
+    def draw_trial(spec: Spec, others: int) -> dict[str, str]:
+        place = random.Random(f"{rng_seed}/{spec.group_id}/trial").randrange(_WHOLE)  # noqa: S311 a draw, not a secret
+        withheld = left_out.eligible(spec, others)
+        suspects = [each for each in withheld if each.is_suspect] if trials.suspect_micro is not None else []
+        share = trials.suspect_micro if suspects and trials.suspect_micro is not None else trials.withheld_micro
+        treated = trials.treated_micro - max(0, share - trials.withheld_micro)
+        if place < treated:
+            kind, fitting = "candidate", tried.eligible(spec, others)
+        elif place < treated + share:
+            kind, fitting = "withheld", suspects or withheld
         else:
             return {}
-        names = sorted(each.piece.piece for each in fitting if others >= max(1, each.controls))
-        return {kind: _one(names, rng_seed, group)} if names else {}
+        names = sorted(each.piece.piece for each in fitting)
+        return {kind: _one(names, rng_seed, spec.group_id)} if names else {}
 
     return _assign_trials(specs, draw_trial)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Which pieces a group may try: `fitting` by task. A piece that counts one trial at a seed has one turn there.
+
+    Its turn is in a task that is drawn by seed and piece among the sweep's `tasks` at that seed that the piece fits.
+    """
+
+    fitting: Mapping[str, Sequence[TrialPiece]]
+    tasks: Mapping[int, Collection[str]]
+    rng_seed: int
+
+    def eligible(self, spec: Spec, others: int) -> list[TrialPiece]:
+        """The pieces that a group may try, given the number of its other siblings."""
+        found = [each for each in self.fitting[spec.template] if others >= max(1, each.controls)]
+        return [each for each in found if not each.is_by_seed or self._has_turn(each.piece.piece, spec)]
+
+    def _has_turn(self, piece: str, spec: Spec) -> bool:
+        found = self.tasks[spec.env_seed]
+        names = sorted(name for name in found if any(each.piece.piece == piece for each in self.fitting[name]))
+        return _one(names, self.rng_seed, f"{piece}/{spec.env_seed}") == spec.template
+
+
+def _tasks_of(specs: Iterable[Spec]) -> dict[int, set[str]]:
+    found: dict[int, set[str]] = {}
+    for spec in specs:
+        found.setdefault(spec.env_seed, set()).add(spec.template)
+    return found
 
 
 def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
@@ -77,17 +117,21 @@ def _fitting(candidates: Collection[TrialPiece], template: Template, environment
 
 
 def open_to(
-    specs: Sequence[Spec], templates: Iterable[Template], candidates: Collection[TrialPiece], environment: str
+    specs: Sequence[Spec],
+    templates: Iterable[Template],
+    candidates: Collection[TrialPiece],
+    rng_seed: int,
+    environment: str,
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """Candidates that each treated group could carry, keyed by kind and sorted by name."""
     belonging = {each.template_id: _fitting(candidates, each, environment) for each in templates}
+    turns = _Turns(belonging, _tasks_of(specs), rng_seed)
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}
     for spec in specs:
         if spec.candidate is None:
             continue
-        others = sizes[spec.group_id] - 1
-        fitting = [each.piece for each in belonging[spec.template] if others >= max(1, each.controls)]
+        fitting = [each.piece for each in turns.eligible(spec, sizes[spec.group_id] - 1)]
         kinds = sorted({piece.kind for piece in fitting})
         found[spec.group_id] = {
             kind: tuple(sorted(piece.piece for piece in fitting if piece.kind == kind)) for kind in kinds
@@ -116,13 +160,11 @@ def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
     return random.Random(f"{rng_seed}/{group}").choice(names)  # noqa: S311 a draw, not a secret
 
 
-def _assign_trials(specs: Sequence[Spec], draw: Callable[[str, str, int], dict[str, str]]) -> tuple[Spec, ...]:
+def _assign_trials(specs: Sequence[Spec], draw: Callable[[Spec, int], dict[str, str]]) -> tuple[Spec, ...]:
     """Specs in which the last sibling of each group has the group's draw."""
     sizes = Counter(spec.group_id for spec in specs)
     last = {spec.group_id: spec.spec_id for spec in specs}
     return tuple(
-        spec.model_copy(update=draw(spec.group_id, spec.template, sizes[spec.group_id] - 1))
-        if spec.spec_id == last[spec.group_id]
-        else spec
+        spec.model_copy(update=draw(spec, sizes[spec.group_id] - 1)) if spec.spec_id == last[spec.group_id] else spec
         for spec in specs
     )

@@ -27,7 +27,7 @@ class EvidenceRule(StrEnum):
 
     def rule(self) -> PromotionRule:
         """The rule with its defaults."""
-        return PairedRule() if self is EvidenceRule.PAIRED else SeedsRule()
+        return PairedRule.current() if self is EvidenceRule.PAIRED else SeedsRule()
 
 
 Rule = Annotated[

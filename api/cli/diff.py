@@ -92,8 +92,8 @@ def _verdict(found: VerdictMoved) -> str:
     arms = f"{found.evaluation}: challenger {found.challenger} against {found.champion} on {found.benchmark}"
     if found.decision is None:
         return f"{arms}, no verdict yet"
-    delta = "not computed" if found.mean_delta is None else decimal(found.mean_delta)
-    return f"{arms}: {found.decision}, mean difference {delta} over {count_noun(found.pairs or 0, 'sealed instance')}"
+    delta = "" if found.mean_delta is None else f"mean difference {decimal(found.mean_delta)} "
+    return f"{arms}: {found.decision}, {delta}over {count_noun(found.pairs or 0, 'sealed instance')}"
 
 
 def _rewrite(found: RewriteMoved) -> str:

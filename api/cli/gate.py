@@ -11,19 +11,22 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
+from gate.bands import explain_bands
 from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
+from gate.inspections import pay_for_inspection
 from gate.live import describe_look
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
-from projections.verdicts import VerdictState
+from projections.engine.views import PostgresViews, Views
+from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
 from ..environments.suites import pin_suite
-from ..errors import NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
+from ..errors import FiguresSealed, NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..evaluations.picture import picture
@@ -33,8 +36,8 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
 from ..queries.champion import present_champion
-from ..queries.ledgers import Ledger, list_ledgers, show_ledger
-from ..queries.verdicts import list_verdicts, show_verdict, verdict_row
+from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
+from ..queries.verdicts import find_verdict, may_tell, verdict_row
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import local_folder
 from ..training.weights import folders_of
@@ -107,8 +110,9 @@ def run_(
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
             play_and_settle(own, client, evaluation, course, reporter, doing)
-        state = show_verdict(house.views(), evaluation).verdict
-    _show(state, as_json=as_json)
+        views = house.views()
+        state = find_verdict(views, evaluation)
+        _show(views, state, as_json=as_json)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
 
 
@@ -159,8 +163,8 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules:
 def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List evaluations and their verdicts."""
     with open_project() as house:
-        found = list_verdicts(house.views_at(as_of))
-    rows = [msgspec.to_builtins(verdict_row(state)) for state in found.verdicts]
+        views = house.views_at(as_of)
+        rows = [msgspec.to_builtins(verdict_row(views, state)) for state in views.find(VERDICTS).values()]
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     print_rows(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
 
@@ -180,6 +184,8 @@ def ledger_(
         return
     for each in found:
         _show_ledger(each)
+    if found and benchmark is None:
+        say(describe_total(found, house.settings.alpha_cap))
     if not found:
         say("no benchmark yet; `flywheel run` freezes one")
 
@@ -190,15 +196,27 @@ def explain_(
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw it to FILE.svg or FILE.png; needs matplotlib.")
     ] = None,
+    spend: Annotated[
+        bool, typer.Option("--spend", help="Tell sealed figures now; the benchmark then judges one challenger fewer.")
+    ] = False,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a verdict with all numbers that decided it, and optionally draw it."""
+    """Print a verdict with the numbers that decided it, and optionally draw it.
+
+    While the benchmark can judge further challengers, its sealed part is told in coarse bands, unless you --spend.
+    """
     with open_project() as house:
-        state = show_verdict(house.views_at(as_of), evaluation).verdict
+        views = house.views_at(as_of)
+        state = find_verdict(views, evaluation)
+        is_sealed = state.decision is not None and not may_tell(views, state.benchmark, evaluation)
+        if spend and is_sealed:
+            views, is_sealed = _spend(house, state), False
         if plot is not None:
+            if is_sealed:
+                raise FiguresSealed(evaluation=evaluation, benchmark=state.benchmark)
             picture(house, state, plot)
-    _show(state, as_json=as_json)
+        _show(views, state, as_json=as_json)
     if plot is not None and not as_json:
         say(f"drawn: {plot}")
 
@@ -219,7 +237,7 @@ def verify(
         if evaluation is None:
             found = recompute_all(house)
         else:
-            found = (recompute(house, show_verdict(house.views(), evaluation).verdict),)
+            found = (recompute(house, find_verdict(house.views(), evaluation)),)
     differing = [each for each in found if each.outcome == "different"]
     if as_json and all_:
         emit_json([each.summary() for each in found])
@@ -247,7 +265,8 @@ def _show_recomputed(found: tuple[Recomputed, ...]) -> None:
 
 def _show_ledger(shown: Ledger) -> None:
     used = f"{count_noun(shown.challenges, 'challenger')} of {shown.challengers}"
-    left = f"spent {decimal(shown.spent)} on {used}, left {decimal(shown.left)}"
+    looks = f" and {count_noun(len(shown.inspected), 'inspection')}" if shown.inspected else ""
+    left = f"spent {decimal(shown.spent)} on {used}{looks}, left {decimal(shown.left)}"
     over = f"; exhausted: freeze its successor with `flywheel benchmark refresh {shown.benchmark}`"
     say(f"{shown.benchmark}: alpha {decimal(shown.alpha)}, {left}{over if shown.is_exhausted else ''}")
     columns = ("number", "evaluation", "alpha", "champion", "challenger", "since", "decision")
@@ -258,13 +277,21 @@ def _show_ledger(shown: Ledger) -> None:
     table(columns, rows, empty="  no evaluation was opened on it")
 
 
-def _show(state: VerdictState, *, as_json: bool) -> None:
+def _spend(house: House, state: VerdictState) -> PostgresViews:
+    """The present views, after the look at an evaluation's sealed figures was paid for."""
+    cost = pay_for_inspection(house.store, state.benchmark, state.evaluation, "operator")
+    ERR.print(f"spent alpha {decimal(cost)} of {state.benchmark}: it judges one challenger fewer", soft_wrap=True)
+    return house.views()
+
+
+def _show(views: Views, state: VerdictState, *, as_json: bool) -> None:
     verdict = state.verdict_reached()
     if as_json:
-        emit_json(verdict_row(state))
+        emit_json(verdict_row(views, state))
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
         for look in state.looks_so_far()[-1:]:
             say(describe_look(look, state.runs, state.most_runs))
     else:
-        print_facts(explained(verdict), title=state.evaluation)
+        tell = explained if may_tell(views, state.benchmark, state.evaluation) else explain_bands
+        print_facts(tell(verdict), title=state.evaluation)

@@ -42,6 +42,9 @@ def piece_facts(report: PieceReport) -> Facts:
         "controls passed": summary.controls_passed,
         "looked at next": None if summary.next_look is None else f"after {count_noun(summary.next_look, 'trial')}",
         "worth": f"{decimal(summary.worth)} (estimated success rate)",
+        "corrected uplift": None
+        if summary.uplift_corrected is None
+        else f"{decimal(summary.uplift_corrected)}, because only what is above a bound is promoted",
         "promoted since": state.promoted_since and f"position {state.promoted_since}",
         "last changed": datetime.fromtimestamp(state.last_at / _SECOND, UTC).isoformat(" ", "seconds"),
     }
@@ -62,6 +65,10 @@ def describe_rule(rule: Rule | None) -> str:
         case Paired():
             looks = ", ".join(map(str, rule.looks))
             ways = f"each trial is compared with {count_noun(rule.controls, 'sibling')}, looked at after {looks} trials"
+            if rule.odds:
+                ways += f", or promoted at once at an e-value of {rule.e_value}"
+            if rule.unit == "seed":
+                ways += "; one trial counts at a seed"
         case None:
             return ""
     return f"{ways}; cold after {rule.cold_after_days} idle days"

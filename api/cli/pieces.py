@@ -96,7 +96,8 @@ def describe_uplift(found: Uplift | None) -> str:
     if found is None:
         return "no trial with controls"
     mean, low, high = (each / 10_000 for each in (found.mean, found.low, found.high))
-    return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, from {found.trials} trials"
+    over = f"from {found.trials} trials at {found.seeds} seeds"
+    return f"{mean:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}, {over}"
 
 
 hints, exemplars, curriculum = group_of("hint"), group_of("exemplar"), group_of("snippet")

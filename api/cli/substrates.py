@@ -14,7 +14,7 @@ from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_ro
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
 _LISTED = ("environment", "cluster", "substrate", "chosen", "pulls", "idle", "value", "cost", "is_best")
-_HISTORY = ("since", "substrate", "pulls", "value", "epsilon")
+_HISTORY = ("since", "substrate", "pulls", "value", "weight")
 
 
 @app.command("list")
@@ -34,7 +34,7 @@ def show(
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one cluster: its substrates, the chance of exploring, and how the values changed."""
+    """Show one cluster: its substrates, how they are chosen, and how the values changed."""
     with open_project() as house:
         found = show_cluster(house.views_at(as_of), cluster)
     present, rows = found.cluster, _rows(found.cluster)
@@ -45,10 +45,13 @@ def show(
         for row in _rows(change.state)
     ]
     if as_json:
-        emit_json({"cluster": cluster, "epsilon_micro": present.epsilon, "substrates": rows, "history": history})
+        facts = {"epsilon_micro": present.epsilon, "keep_micro": present.keep}
+        emit_json({"cluster": cluster, **facts, "substrates": rows, "history": history})
         return
-    epsilon = "none yet" if present.epsilon is None else decimal(present.epsilon)
-    print_facts([("cluster", cluster), ("epsilon", epsilon), ("pulls", present.pulls)])
+    way = f"each credited run weighs {decimal(present.keep)} of itself after the next"
+    if present.epsilon is not None:
+        way = f"with epsilon {decimal(present.epsilon)}, by the mean of all credited runs"
+    print_facts([("cluster", cluster), ("chosen", way), ("pulls", present.pulls)])
     say("")
     print_rows([_in_words(row) for row in rows], _LISTED[2:], as_json=False, empty="")
     say("")
@@ -57,7 +60,7 @@ def show(
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose micro-units are written as decimals and dollars."""
-    micro = {name: row.get(f"{name}_micro") for name in ("value", "epsilon", "cost")}
+    micro = {name: row.get(f"{name}_micro") for name in ("value", "weight", "cost")}
     known = {
         name: dollars(amount) if name == "cost" else decimal(amount)
         for name, amount in micro.items()
@@ -77,6 +80,7 @@ def _rows(cluster: SubstrateCluster) -> list[dict[str, Any]]:
             "idle": each.idle,
             "value_micro": each.value,
             "cost_micro": each.mean_cost,
+            "weight_micro": each.weight,
             "is_best": each.substrate == cluster.best,
         }
         for each in cluster.substrates

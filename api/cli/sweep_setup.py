@@ -131,7 +131,7 @@ def plan_now(
         ready.site,
         generator,
         rng_seed=rng_seed,
-        trials=Trials() if learn and ready.executor.name not in PLANLESS else None,
+        trials=Trials.current() if learn and ready.executor.name not in PLANLESS else None,
         learns=learn,
         queue=RolloutQueue(house.engine, ready.site) if queued else None,
         executor=ready.executor,

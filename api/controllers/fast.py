@@ -271,7 +271,7 @@ class Controller:
                 trials=self.course.trials,
                 executor=self.executor,
                 kinds=self.course.kinds,
-                decay=self.course.decay,
+                forgetting=self.course.forgetting,
                 budget_left=dollars_left(self.course, used),
                 suite=None if self.suite is None else str(self.suite),
             )

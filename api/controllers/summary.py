@@ -8,6 +8,7 @@ from typing import Any
 
 from eventlog.events import ArmSummary
 from eventlog.store import Position
+from gate.bands import success_band
 from gate.figures import dollars
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -23,11 +24,15 @@ from projections.verdicts import VERDICTS, VerdictState
 from ..house import House
 from ..queries.champion import present_champion
 from ..queries.costs import RecoveryCost, recovery_cost
+from ..queries.verdicts import may_tell
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The closing table of `flywheel run`. Success rates are on sealed instances, with 95 % Wilson intervals."""
+    """The closing table of `flywheel run`. Success rates are on sealed instances.
+
+    While the benchmark can judge they are told in bands, afterwards with 95 % Wilson intervals.
+    """
 
     loop: str
     site: str
@@ -78,7 +83,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
     statuses = Counter(run.status for page in page_states(views, RUNS) for run in page.values())
     grades = Counter(reward.passed for page in page_states(views, REWARDS) for reward in page.values())
     verdict = last_verdict(views, site)
-    before, after = _successes(verdict)
+    before, after = _successes(views, verdict)
     spent, present = views.get(COSTS, SPENT), present_champion(views)
     return Summary(
         loop=loop,
@@ -116,13 +121,19 @@ def head_chain(house: House, upto: Position) -> str:
     return "" if last is None else last.chain.hex()
 
 
-def _successes(state: VerdictState | None) -> tuple[str, str]:
+def _successes(views: PostgresViews, state: VerdictState | None) -> tuple[str, str]:
     verdict = None if state is None else state.verdict_reached()
-    if verdict is None:
+    if state is None or verdict is None:
         return "not measured", "not measured"
     if verdict.decision == "void":
         return "not comparable", "not comparable"
-    return _success(verdict.champion), _success(verdict.challenger)
+    tell = _success if may_tell(views, state.benchmark, state.evaluation) else _band
+    return tell(verdict.champion), tell(verdict.challenger)
+
+
+def _band(arm: ArmSummary) -> str:
+    """Success as far as it may be told while the benchmark can judge."""
+    return f"{success_band(arm)} of {arm.runs} sealed runs passed with {arm.artifact}"
 
 
 def _success(arm: ArmSummary) -> str:

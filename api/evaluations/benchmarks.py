@@ -10,8 +10,11 @@ from eventlog.disowned import read_in_force
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
 from gate.benchmark import refuse_unfit_benchmark, sealed_instances
 from gate.candidates import graded_tasks
+from gate.figures import decimal
 from gate.promote import freeze_into
 from gate.renewal import Amounts, successor
+from gate.stats import MICRO
+from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances, seen_instances
 from projections.contamination import contaminated_runs
 from projections.datasets.plan_rows import oracle_tasks
@@ -23,7 +26,9 @@ from projections.runs import OUTSIDE, RUNS
 from projections.taint import left_out
 
 from ..datasets.freeze import holding_over
+from ..errors import AlphaCapped
 from ..house import House
+from ..queries.ledgers import total_alpha
 
 
 def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
@@ -82,8 +87,9 @@ def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:
 
 
 def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFrozen:
-    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists."""
+    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists, AlphaCapped."""
     views = house.views()
+    _refuse_over_cap(views, frozen, house.settings.alpha_cap)
     environment = views.get(ENVIRONMENTS, frozen.environment)
     if environment is None or environment.admitted_since is None:
         raise NotAdmitted(environment=frozen.environment, actual=why_not(environment))
@@ -91,6 +97,13 @@ def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFro
     refuse_unfit_benchmark(frozen, environment, instances_seen(house, views), benchmark_instances(others.values()))
     freeze_into(house.store, frozen, actor)
     return frozen
+
+
+def _refuse_over_cap(views: Views, frozen: BenchmarkFrozen, cap: float | None) -> None:
+    others = total_alpha(state for key, state in views.find(ALPHA).items() if key != frozen.benchmark)
+    if cap is not None and others + frozen.alpha > round(cap * MICRO):
+        total, expected = decimal(others), decimal(round(cap * MICRO))
+        raise AlphaCapped(benchmark=frozen.benchmark, actual=decimal(frozen.alpha), total=total, expected=expected)
 
 
 def renew(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 
 from projections.difference import difference
 from projections.engine.views import Views
 from projections.moves import Difference
+
+from .verdicts import may_tell
 
 
 class DifferenceAnswer(msgspec.Struct, frozen=True):
@@ -18,6 +22,12 @@ class DifferenceAnswer(msgspec.Struct, frozen=True):
 def show_difference(before: Views, after: Views, *, counts_runs: bool = True) -> DifferenceAnswer:
     """What changed between the positions of two views. Raises BackwardDifference.
 
-    With `counts_runs`, every run of the log is read, for the sections on runs and failures.
+    With `counts_runs`, every run of the log is read, for the sections on runs and failures. The mean difference of a
+    verdict is None while its benchmark can still judge.
     """
-    return DifferenceAnswer(diff=difference(before, after, counts_runs=counts_runs))
+    found = difference(before, after, counts_runs=counts_runs)
+    verdicts = tuple(
+        each if may_tell(after, each.benchmark, each.evaluation) else replace(each, mean_delta=None)
+        for each in found.verdicts
+    )
+    return DifferenceAnswer(diff=replace(found, verdicts=verdicts))

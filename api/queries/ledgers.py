@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from gate.figures import count_noun, decimal
 from projections.alpha import ALPHA, AlphaState, Spending
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
@@ -29,9 +32,11 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """One benchmark: its alpha for all challengers, what the challenges so far have spent, and what is left.
+    """One benchmark: its alpha for all challengers, what was spent so far, and what is left.
 
-    Alpha is in millionths. The remainder of dividing it by the number of challengers is never spent.
+    Each of the `inspected` evaluations, whose sealed figures were looked at while the benchmark could judge, spent the
+    alpha of one challenger. Alpha is in millionths. The remainder of dividing it by the number of challengers is never
+    spent.
     """
 
     benchmark: str
@@ -42,6 +47,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     left: int
     is_exhausted: bool
     evaluations: tuple[LedgerEntry, ...]
+    inspected: tuple[str, ...] = ()
 
 
 class LedgerAnswer(msgspec.Struct, frozen=True):
@@ -62,6 +68,20 @@ def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
     return LedgerAnswer(ledger=_ledger(state, views.find(VERDICTS)))
 
 
+def total_alpha(ledgers: Iterable[Ledger | AlphaState]) -> int:
+    """Alpha of several benchmarks in millionths: the bound of the chance of any false promotion on any of them."""
+    return sum(each.alpha for each in ledgers)
+
+
+def describe_total(ledgers: Iterable[Ledger], cap: float | None) -> str:
+    """What the chance of any false promotion in the project is bounded by, and its cap."""
+    known = tuple(ledgers)
+    spent = decimal(sum(each.spent for each in known))
+    limit = "no cap is set" if cap is None else f"capped at {decimal(round(cap * 1_000_000))}"
+    total = f"alpha {decimal(total_alpha(known))} over {count_noun(len(known), 'benchmark')}"
+    return f"the project: {total}, spent {spent}; {limit}"
+
+
 def _ledger(state: AlphaState, verdicts: dict[str, VerdictState]) -> Ledger:
     return Ledger(
         benchmark=state.benchmark,
@@ -72,6 +92,7 @@ def _ledger(state: AlphaState, verdicts: dict[str, VerdictState]) -> Ledger:
         left=state.alpha - state.spent_total,
         is_exhausted=state.is_exhausted,
         evaluations=tuple(_entry(spending, verdicts[spending.evaluation]) for spending in state.spendings),
+        inspected=tuple(each.evaluation for each in state.inspections),
     )
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from eventlog.events import PieceTried, RewriteLost, RewriteWon
 from eventlog.store import Recorded
+from gate.selection import corrected_uplift
 from projections.candidacy import C, Candidacy, piece_status, worth_now
 from projections.engine.projection import Change
-from projections.evidence import Evidence, Paired, Seeds, next_look
+from projections.evidence import Evidence, Paired, Seeds, e_value, is_futile, next_look
 from projections.pieces import PieceState
 from projections.rewrites import RewriteState
 
@@ -30,7 +32,8 @@ class PieceSummary(msgspec.Struct, frozen=True, kw_only=True):
     """How a piece stands at a given time: status, the evidence that decides next, worth, and what it does.
 
     `worth` (in millionths) falls with losses, with runs that passed without the piece, and with idle days. `next_look`
-    is null if nothing is waited for.
+    is null if nothing is waited for. `uplift_corrected` is how much more often runs with a promoted piece pass, in
+    millionths, corrected for the fact that only what is above a bound is promoted; null without paired evidence.
     """
 
     status: str
@@ -41,12 +44,13 @@ class PieceSummary(msgspec.Struct, frozen=True, kw_only=True):
     next_look: int | None
     why: str
     worth: int
+    uplift_corrected: int | None
     step: str | None
     does: str | None
 
 
 class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial of a piece, and what its evidence amounted to afterwards."""
+    """A trial of a piece, and what its evidence amounted to afterwards. `env_seed` is that of its instance."""
 
     since: int
     run: str
@@ -58,6 +62,7 @@ class TrialRow(msgspec.Struct, frozen=True, kw_only=True):
     u: int | None = msgspec.field(name="U")
     v: int | None = msgspec.field(name="V")
     status: str
+    env_seed: int | None = None
 
 
 class StatusRow(msgspec.Struct, frozen=True):
@@ -70,9 +75,13 @@ class StatusRow(msgspec.Struct, frozen=True):
 
 
 class Uplift(msgspec.Struct, frozen=True):
-    """How much more often runs with a piece passed than without it, in millionths, with a 95 % interval."""
+    """How much more often runs with a piece passed than without it, in millionths, with a 95 % interval.
+
+    Trials at one seed are averaged, because they are not independent of one another: `seeds` is how many are left.
+    """
 
     trials: int
+    seeds: int
     mean: int
     low: int
     high: int
@@ -91,6 +100,7 @@ def summarize_piece(state: Candidacy, now: datetime) -> PieceSummary:
         next_look=_next(state, evidence),
         why=why(state, now),
         worth=worth_now(state, now),
+        uplift_corrected=corrected_uplift(state),
         step=step,
         does=does,
     )
@@ -106,10 +116,10 @@ def _describe_piece(state: Candidacy) -> tuple[str | None, str | None]:
 
 
 def uplift(trials: Sequence[TrialRow], tried: Way = "treated") -> Uplift | None:
-    """The uplift of the trials that count: the mean difference, with an interval by bootstrap over the trials.
+    """The uplift of the trials that count: the mean difference, with an interval by bootstrap over their seeds.
 
-    The bootstrap draws from a fixed stream. None if no trial has controls. For withheld runs the sign says what doing
-    without the piece did.
+    A trial whose seed is not known counts as one at a seed of its own. The bootstrap draws from a fixed stream. None if
+    no trial has controls. For withheld runs the sign says what doing without the piece did.
     """
     from gate.intervals import resample  # noqa: PLC0415 it brings numpy, which the application does without
     from gate.strata import stratify  # noqa: PLC0415
@@ -117,11 +127,14 @@ def uplift(trials: Sequence[TrialRow], tried: Way = "treated") -> Uplift | None:
     of = [each for each in trials if each.tried == tried and each.counts and each.controls_passed]
     if not of:
         return None
-    pairs = [(each.won, *map(int, each.controls_passed.split(" of "))) for each in of]
-    rates = [(_WHOLE * won - _WHOLE * successes // runs,) for won, successes, runs in pairs]
-    strata = stratify(("trials", rate) for rate in rates)
+    by_seed: dict[object, list[int]] = {}
+    for place, each in enumerate(of):
+        successes, runs = map(int, each.controls_passed.split(" of "))
+        unit = ("trial", place) if each.env_seed is None else each.env_seed
+        by_seed.setdefault(unit, []).append(_WHOLE * each.won - _WHOLE * successes // runs)
+    strata = stratify(("seeds", rates) for rates in by_seed.values())
     interval = resample(strata, _SAMPLES, _SEED).interval
-    return Uplift(trials=len(of), mean=strata.mean(), low=interval.low, high=interval.high)
+    return Uplift(trials=len(of), seeds=len(by_seed), mean=strata.mean(), low=interval.low, high=interval.high)
 
 
 def why(state: Candidacy, now: datetime) -> str:
@@ -141,11 +154,15 @@ def why(state: Candidacy, now: datetime) -> str:
 
 
 def trials_of(
-    recorded: Iterable[Recorded], changes: Sequence[Change[C] | Since[C]], withdrawn: Collection[str] = ()
+    recorded: Iterable[Recorded],
+    changes: Sequence[Change[C] | Since[C]],
+    withdrawn: Collection[str] = (),
+    seeds: Mapping[str, int] | None = None,
 ) -> tuple[TrialRow, ...]:
     """The trials of a piece in order, each with what its evidence amounted to; `changes` are its whole history.
 
     A trial does not `count` if its fold ignored it, or if one of its runs, treated or control, is `withdrawn` now.
+    `seeds` are those of runs, for trials from before they were recorded.
     """
     states = [None, *(change.state for change in changes)]
     moves = {int(change.since): pair for change, pair in zip(changes, pairwise(states), strict=True)}
@@ -156,7 +173,8 @@ def trials_of(
             before, after = moves.get(int(item.position), (None, None))
             if not {event.run, *event.control_runs}.isdisjoint(withdrawn):
                 before, after = None, None
-            found.append(_trial_row(int(item.position), event, before, after))
+            row = _trial_row(int(item.position), event, before, after)
+            found.append(replace(row, env_seed=(seeds or {}).get(event.run)) if row.env_seed is None else row)
     return tuple(found)
 
 
@@ -176,6 +194,7 @@ def _trial_row(
         u=None if evidence is None else evidence.u,
         v=None if evidence is None else evidence.v,
         status="withdrawn" if after is None else after.status,
+        env_seed=event.env_seed,
     )
 
 
@@ -228,7 +247,8 @@ def _by_pairs(state: Candidacy, rule: Paired, status: str) -> str:
         case "demoted":
             return f"runs without it did better than their siblings: {withheld}"
         case "retired":
-            return f"the last look is past: {evidence}; a new proposal makes it a candidate again"
+            ended = "it is unlikely to be promoted" if is_futile(rule, state.treated) else "the last look is past"
+            return f"{ended}: {evidence}; a new proposal makes it a candidate again"
         case _:
             streak = f"{state.treated.longest} wins in a row of {rule.wins_in_a_row}"
             look = _next(state, state.treated)
@@ -240,4 +260,5 @@ def _describe_evidence(evidence: Evidence, rule: Paired) -> str:
         return f"{evidence.k} trials, {(evidence.v + evidence.u) // 2} won of {evidence.v} pairs that differ"
     met, asked = evidence.k * evidence.u**2, rule.bound * evidence.v
     sides = f"k·U² is {met:,} where {asked:,} is asked and V at least {rule.least_v}"
-    return f"{evidence.k} trials, U {evidence.u}, V {evidence.v}, {sides}"
+    lane = f", or an e-value of {int(e_value(evidence, rule)):,} where {rule.e_value:,} is asked" if rule.odds else ""
+    return f"{evidence.k} trials, U {evidence.u}, V {evidence.v}, {sides}{lane}"

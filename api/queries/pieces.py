@@ -11,13 +11,14 @@ import msgspec
 from agents.learning.memory import content_reader
 from agents.learning.occasions import text_and_change
 from eventlog.blobs import BlobStore
-from eventlog.events import PieceKind
+from eventlog.events import PieceKind, PieceTried, RewriteLost, RewriteWon
 from eventlog.store import EventStore
 from projections.candidacy import piece_status
 from projections.engine.views import Views
 from projections.memories import FOLDS
 from projections.pieces import PieceState
 from projections.rewrites import RewriteState
+from projections.runs import RUNS
 from projections.taint import withdrawals
 
 from .changes import describe_change
@@ -204,7 +205,10 @@ def record_piece(
 ) -> PieceRecord:
     """Everything that is known of a piece at `now`. Raises Unknown."""
     found = show_piece(views, kind, piece)
-    trials = trials_of(store.read(stream=f"{kind}/{piece}", upto=views.upto), found.history, withdrawals(views))
+    recorded = tuple(store.read(stream=f"{kind}/{piece}", upto=views.upto))
+    tried = {each.event.run for each in recorded if isinstance(each.event, RewriteWon | RewriteLost | PieceTried)}
+    seeds = {run: state.env_seed for run, state in views.pick(RUNS, tried).items()}
+    trials = trials_of(recorded, found.history, withdrawals(views), seeds)
     return PieceRecord(_report(blobs, found.piece, now), status_rows(found.history), trials)
 
 

@@ -22,7 +22,11 @@ class SubstrateWorth(SubstrateStats, frozen=True, kw_only=True):
 
 
 class SubstrateCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """One cluster of an environment: the chance of exploring next, what it decays by, and the substrates by name."""
+    """One cluster of an environment with its substrates by name.
+
+    `keep` is how much a run still weighs after the next one, `spread` how widely values are drawn (see Forgetting).
+    `epsilon`, `start` and `halved_after` are the chance of exploring and its decay where choices forget nothing.
+    """
 
     environment: str
     cluster: str
@@ -30,6 +34,8 @@ class SubstrateCluster(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: int | None
     start: int
     halved_after: int
+    keep: int
+    spread: int
     substrates: tuple[SubstrateWorth, ...]
 
     @property
@@ -77,6 +83,8 @@ def _cluster(state: SubstrateState) -> SubstrateCluster:
         epsilon=state.epsilon,
         start=state.start,
         halved_after=state.halved_after,
+        keep=state.keep,
+        spread=state.spread,
         substrates=tuple(
             SubstrateWorth(**asdict(each), value=each.value, mean_cost=each.mean_cost) for each in state.substrates
         ),

@@ -1,10 +1,13 @@
-"""Verdicts: the evaluations, and what the gate decided."""
+"""Verdicts: the evaluations, and what the gate decided, as far as their benchmarks allow it to be told."""
 
 from __future__ import annotations
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
+from gate.bands import hide_figures, tells_figures
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
@@ -12,7 +15,11 @@ from .facts import find_state
 
 
 class VerdictList(msgspec.Struct, frozen=True):
-    """Every evaluation with its verdict, in order of evaluation."""
+    """Every evaluation with its verdict, in order of evaluation.
+
+    While a benchmark can judge, the sealed figures of its verdicts are null or empty, and `bands` tell about where they
+    lie.
+    """
 
     verdicts: tuple[VerdictState, ...]
 
@@ -31,17 +38,37 @@ class VerdictRow(VerdictState, frozen=True, kw_only=True):
 
 
 def list_verdicts(views: Views) -> VerdictList:
-    """Every evaluation."""
-    return VerdictList(verdicts=tuple(views.find(VERDICTS).values()))
+    """Every evaluation, as far as it may be told."""
+    return VerdictList(verdicts=tuple(tell_verdict(views, state) for state in views.find(VERDICTS).values()))
 
 
 def show_verdict(views: Views, evaluation: str) -> VerdictAnswer:
-    """One evaluation. Raises Unknown."""
+    """One evaluation, as far as it may be told. Raises Unknown."""
+    return VerdictAnswer(verdict=tell_verdict(views, find_verdict(views, evaluation)))
+
+
+def find_verdict(views: Views, evaluation: str) -> VerdictState:
+    """One evaluation with every figure, for whoever recomputes it. Raises Unknown."""
     way_out = "List them with `flywheel gate list` or GET /v1/verdicts."
-    return VerdictAnswer(verdict=find_state(views, VERDICTS, evaluation, what="evaluation", way_out=way_out))
+    return find_state(views, VERDICTS, evaluation, what="evaluation", way_out=way_out)
 
 
-def verdict_row(state: VerdictState) -> VerdictRow:
-    """An evaluation as the commands list it."""
+def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
+    """True if the sealed figures of an evaluation may be told."""
+    is_succeeded = any(state.successor_of == benchmark for state in views.find(BENCHMARKS).values())
+    return tells_figures(views.get(ALPHA, benchmark), evaluation, is_succeeded=is_succeeded)
+
+
+def tell_verdict(views: Views, state: VerdictState) -> VerdictState:
+    """The evaluation, without the figures of the sealed part that may not be told yet."""
+    read = state.verdict_reached()
+    if read is None or state.verdict is None or may_tell(views, state.benchmark, state.evaluation):
+        return state
+    return replace(state, verdict=hide_figures(state.verdict, read))
+
+
+def verdict_row(views: Views, state: VerdictState) -> VerdictRow:
+    """An evaluation as the commands list it, as far as it may be told."""
     champion, challenger = state.artifacts()
-    return VerdictRow(**asdict(state), champion_name=str(champion), challenger_name=str(challenger))
+    told = tell_verdict(views, state)
+    return VerdictRow(**asdict(told), champion_name=str(champion), challenger_name=str(challenger))

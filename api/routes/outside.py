@@ -43,6 +43,7 @@ _WAYS = {
     "EvaluationOpened": "`flywheel run` or `flywheel gate run`",
     "EvaluationLooked": "`flywheel run` or `flywheel gate run`",
     "AlphaReturned": "`flywheel run` or `flywheel gate run`",
+    "SealedInspected": "`flywheel gate explain EVALUATION --spend`",
     "VerdictReached": "`flywheel run` or `flywheel gate run`",
     "ChampionPointed": "a verdict, `flywheel champion point` or `flywheel champion back`",
     "MemoryQuarantined": "`flywheel champion back`",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, OpenGroup, allot_substrates, credit_choice
 from agents.rollouts.trials import TrialPiece, of_kinds, open_to
 from eventlog.disowned import read_in_force
-from eventlog.events import Decay, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
+from eventlog.events import Forgetting, PieceKind, RunStarted, Spec, SubstrateChosen, SweepPlanned
 from eventlog.store import START, Append, EventStore
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
@@ -25,11 +25,15 @@ def stream_of(environment: str, cluster: str) -> str:
 
 
 def allot(
-    views: Views, sweep: SweepPlanned, candidates: Sequence[TrialPiece], decay: Decay, budget_left: int | None
+    views: Views,
+    sweep: SweepPlanned,
+    candidates: Sequence[TrialPiece],
+    forgetting: Forgetting,
+    budget_left: int | None,
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
     """The sweep with the substrate that the allocator chose for each trial group, and the choices as events."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
-    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.environment)
+    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.rng_seed, sweep.environment)
     with_candidate = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
     places = [
         OpenGroup(
@@ -37,7 +41,7 @@ def allot(
         )
         for spec in with_candidate
     ]
-    allotment = Allotment(sweep.environment, sweep.sweep, sweep.rng_seed, budget_left, decay)
+    allotment = Allotment(sweep.environment, sweep.sweep, sweep.rng_seed, budget_left, forgetting)
     choices = allot_substrates(views.find(SUBSTRATES), places, allotment)
     specs = of_kinds(sweep.specs, opened, {each.group: KINDS[each.substrate] for each in choices}, sweep.rng_seed)
     return sweep.model_copy(update={"specs": specs}), choices

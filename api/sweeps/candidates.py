@@ -71,5 +71,9 @@ def siblings_for_trials(trying: TrialPool, at_least: int) -> int:
 
 def _trial_pieces(states: Iterable[Candidacy], read: Read, embeddings: Embeddings | None) -> tuple[TrialPiece, ...]:
     """Load the pieces to try; erased ones are left out."""
-    held = ((load_piece(state, read, embeddings), state.controls) for state in states)
-    return tuple(TrialPiece(piece, controls) for piece, controls in held if piece is not None)
+    held = ((load_piece(state, read, embeddings), state) for state in states)
+    return tuple(
+        TrialPiece(piece, state.controls, is_by_seed=state.is_by_seed, is_suspect=state.is_suspect)
+        for piece, state in held
+        if piece is not None
+    )

@@ -22,7 +22,7 @@ from agents.suites.errors import NoSuite
 from agents.suites.tasks import refuse_planless, templates_of
 from eventlog.events import (
     ChampionPointed,
-    Decay,
+    Forgetting,
     PieceKind,
     Spec,
     Suite,
@@ -166,7 +166,7 @@ def plan(
     executor: Executor = PLAN,
     actor: str = CONTROLLER,
     weights: str | None = None,
-    decay: Decay | None = None,
+    forgetting: Forgetting | None = None,
     budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
     suite: str | None = None,
@@ -174,8 +174,8 @@ def plan(
     """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
     `weights` are the weights to play with (None: the champion's). `trials` are the shares of groups that try a
-    candidate or withhold a promoted piece (None: no trials). With `decay`, the allocator chooses the substrate of each
-    group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
+    candidate or withhold a promoted piece (None: no trials). With `forgetting`, the allocator chooses the substrate
+    of each group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
     `suite` is the version of the suite that the templates come from. Raises NoPlan, BadSweep, BenchmarkInstance,
     SweepExists, and what refuse_unserved and House.embeddings raise.
     """
@@ -204,7 +204,7 @@ def plan(
         model=model,
         suite=suite,
     )
-    event, choices = (event, ()) if decay is None else allot(views, event, trying.candidates, decay, budget_left)
+    event, choices = allot(views, event, trying.candidates, forgetting, budget_left) if forgetting else (event, ())
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

@@ -46,7 +46,7 @@ from .projecting import project
 from .step_checks import Watching, nobody
 
 ACTOR = "worker"
-PAIRED = PairedRule()
+PAIRED = PairedRule.current()
 _MOST_MET = 16
 _MOST_UNANSWERED = 3
 

@@ -16,7 +16,7 @@ from api.reporter import Reporter
 from api.sweeps.plan import plan, play_sweep, site_templates
 from api.sweeps.seeds import fresh_seeds
 from eventlog.disowned import read_in_force
-from eventlog.events import Decay, PairedRule, SweepPlanned, Template, Trials
+from eventlog.events import Forgetting, PairedRule, SweepPlanned, Template, Trials
 from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
 
@@ -50,7 +50,7 @@ class Learner:
             for template, candidates in self._on_trial(found):
                 groups = min(self.sizes.most_groups, self.sizes.groups_a_candidate * candidates)
                 name = f"trial{number}-{template.template_id.partition('.')[2]}"
-                self._sweep(name, (template,), groups, 1 + PairedRule().controls, _EVERY_GROUP)
+                self._sweep(name, (template,), groups, 1 + PairedRule.current().controls, _EVERY_GROUP)
 
     def _on_trial(self, found: tuple[Template, ...]) -> list[tuple[Template, int]]:
         """Failed tasks, each with the number of candidates of the row's kinds that fit its plan."""
@@ -94,7 +94,7 @@ class Learner:
             rng_seed=_RNG_SEED,
             trials=trials,
             learns=trials is None,
-            decay=Decay() if self.row.is_allocated else None,
+            forgetting=Forgetting() if self.row.is_allocated else None,
             kinds=self.row.kinds,
         )
         play_sweep(self.house, self.client, sweep, self.course, self.reporter)

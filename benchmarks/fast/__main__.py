@@ -104,7 +104,7 @@ def of_the_rule(repetitions: int) -> dict[str, float]:
     for base in (0, *BASES):
         for gain in (0, GAIN):
             name = _name(base, base + gain)
-            alone = simulated(PairedRule(), base / MICRO, (base + gain) / MICRO, repetitions, base + gain)
+            alone = simulated(PairedRule.current(), base / MICRO, (base + gain) / MICRO, repetitions, base + gain)
             figures[f"the rule alone, {name}, adopted"] = alone.adopted / repetitions
     return figures
 

@@ -32,7 +32,7 @@ from projections.runs import RUNS
 from .coin import SITE, Coin, CoinSite, Kind, proposal_of, template_of
 
 ACTOR = "bench"
-RULE = PairedRule()
+RULE = PairedRule.current()
 _EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
 _READ = (RUNS, REWARDS, GROUPS, REWRITES, HINTS, CHAMPIONS, BENCHMARKS)
 _CHUNK = 1_000

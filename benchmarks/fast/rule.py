@@ -10,6 +10,7 @@ import numpy.typing as npt
 from eventlog.events import PairedRule
 
 Counts = npt.NDArray[np.int64]
+Rates = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,20 +29,39 @@ class Simulated:
 
 def simulated(rule: PairedRule, base: float, treated: float, repetitions: int, seed: int) -> Simulated:
     """Simulate pieces with success rate `treated` against controls with rate `base`; not for rules of one control."""
-    draws, runs, last = np.random.RandomState(seed), rule.controls + 1, rule.looks[-1]
-    won = (draws.random_sample((repetitions, last)) < treated).astype(np.int64)
-    s = won + draws.binomial(rule.controls, base, (repetitions, last))
+    chances = np.full((repetitions, rule.looks[-1]), treated)
+    return simulate_trials(rule, base, chances, np.random.RandomState(seed))
+
+
+def simulate_trials(rule: PairedRule, base: float, treated: Rates, draws: np.random.RandomState) -> Simulated:
+    """Simulate pieces, one a row, whose trials pass at the rates `treated` against controls with rate `base`."""
+    runs, last = rule.controls + 1, rule.looks[-1]
+    won = (draws.random_sample(treated.shape) < treated).astype(np.int64)
+    s = won + draws.binomial(rule.controls, base, treated.shape)
     u, v = np.cumsum(runs * won - s, axis=1), np.cumsum(s * (runs - s), axis=1)
-    longest = _longest(won)
-    is_open, adopted, trials = np.ones(repetitions, dtype=bool), 0, 0
-    for k in rule.looks:
+    longest, e_values, futile = _longest(won), _e_values(rule, won, s), dict(rule.futile)
+    is_open, adopted, trials = np.ones(len(treated), dtype=bool), 0, 0
+    for k in range(1, last + 1):
         now_u, now_v = u[:, k - 1], v[:, k - 1]
-        meets = (now_u > 0) & (now_v >= rule.least_v) & (k * now_u**2 >= rule.bound * now_v)
+        meets = (now_u > 0) & (now_v >= rule.least_v) & (k * now_u**2 >= rule.bound * now_v) & (k in rule.looks)
+        if rule.odds:
+            meets |= e_values[:, k - 1] >= rule.e_value
         ends = is_open & meets & (longest[:, k - 1] >= rule.wins_in_a_row)
         adopted += int(ends.sum())
+        if k in futile:
+            ends |= is_open & ((now_u <= 0) | (100 * now_u**2 < futile[k] * now_v))
         is_open &= ~ends
         trials += k * int(ends.sum())
-    return Simulated(repetitions, adopted, trials + last * int(is_open.sum()))
+    return Simulated(len(treated), adopted, trials + last * int(is_open.sum()))
+
+
+def _e_values(rule: PairedRule, won: Counts, s: Counts) -> Rates:
+    """The e-value after each trial."""
+    runs = rule.controls + 1
+    total = np.zeros(won.shape)
+    for odds in rule.odds:
+        total += np.exp(np.cumsum(np.log(runs * np.where(won, odds, 1) / (runs + (odds - 1) * s)), axis=1))
+    return total / max(1, len(rule.odds))
 
 
 def _longest(won: Counts) -> Counts:

@@ -52,8 +52,8 @@ NAMES: dict[str, str] = {
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (
         "AlphaReturned ArmSummary BenchmarkFrozen BenchmarkTask BenchmarkTemplate Confirmation Decision "
-        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico Stratum TaskPlan Verdict "
-        "VerdictReached Visible"
+        "EvaluationLooked EvaluationOpened FamilyCheck Interval Look LookOutcome Pico SealedInspected Stratum TaskPlan "
+        "Verdict VerdictReached Visible"
     ),
     "gate_rules": "CostBasis RegressionMeasure Rules Test Unit",
     "loop_config": (
@@ -61,7 +61,8 @@ NAMES: dict[str, str] = {
         "PlanningConfig SkillsConfig StallDetectionConfig Strategy SummaryConfig ToolsConfig"
     ),
     "memory": (
-        "Artifact ChoiceReason Decay ExemplarCaptured HintRecorded Memory MemoryQuarantined MemoryScope Occasion "
+        "Artifact ChoiceReason Decay ExemplarCaptured Forgetting HintRecorded Memory MemoryQuarantined MemoryScope "
+        "Occasion "
         "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "
         "SubstrateCredited artifact_name"
     ),

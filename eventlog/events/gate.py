@@ -248,6 +248,19 @@ class AlphaReturned(Event):
     alpha: ScoreMicro
 
 
+class SealedInspected(Event):
+    """Somebody asked for the sealed figures of an evaluation while its benchmark could still judge.
+
+    The next challenger may be chosen by what was seen, so the benchmark judges one challenger fewer, and `alpha`, the
+    share of that one, is spent.
+    """
+
+    type: Literal["SealedInspected"] = "SealedInspected"
+    benchmark: Name
+    evaluation: Name
+    alpha: ScoreMicro
+
+
 class VerdictReached(Event):
     """The verdict of an evaluation; a promotion is appended together with it."""
 

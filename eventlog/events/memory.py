@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from ..chain import EXACT
 from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, ScoreMicro, Whole
 from .plans import StepType
-from .rewrites import PromotionRule
+from .rewrites import EnvSeed, PromotionRule
 
 PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
 
@@ -161,13 +161,14 @@ class PieceTried(Event):
     control_successes: Count
     won: bool
     withheld: bool
+    env_seed: EnvSeed = None
 
 
 Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes"]
 """A way to learn. Each has one kind of piece: hint, exemplar, rewrite, snippet (curriculum) and recipe."""
 
 ChoiceReason = Literal["unknown", "explore", "exploit"]
-"""unknown: it has no credited run in the cluster. explore: drawn at random. exploit: it has the highest value."""
+"""unknown: it has no credited run in the cluster. exploit: its value is highest. explore: drawn though it is not."""
 
 
 class Decay(FrozenModel):
@@ -177,13 +178,29 @@ class Decay(FrozenModel):
     halved_after: Annotated[int, Field(ge=1, le=EXACT)] = 20
 
 
+class Forgetting(FrozenModel):
+    """Discounted Thompson sampling: after each credited run all earlier ones weigh `keep` as much (millionths).
+
+    Each substrate's value is drawn around its discounted mean, with a standard deviation of `spread` (micro-units of
+    reward) over the square root of its weight plus one.
+    """
+
+    keep: ScoreMicro = 980_000
+    spread: Count = 300_000
+
+
 class SubstrateChosen(Event):
     """A substrate was chosen for one sibling of a group, which learns only by it, and why.
 
-    `value` is its value in the cluster at that time (None: unknown), `epsilon` the probability of exploring,
-    `budget_left` in micro-dollars (None: unlimited). The random stream is `seed/environment/cluster/group`.
+    `value` is its value in the cluster at that time (None: unknown), `budget_left` in micro-dollars (None: unlimited).
+    The random stream is `seed/environment/cluster/group`.
+
+    With `forgetting` the substrate was chosen by discounted Thompson sampling, and `epsilon` and `decay` are None. In
+    version 1 it was chosen by epsilon-greedy over the means of all credited runs, with the probability `epsilon` of
+    exploring, and `forgetting` is None.
     """
 
+    schema_version: ClassVar[int] = 2
     type: Literal["SubstrateChosen"] = "SubstrateChosen"
     environment: Name
     cluster: Name
@@ -192,10 +209,11 @@ class SubstrateChosen(Event):
     group: Name
     reason: ChoiceReason
     value: Micro | None
-    epsilon: ScoreMicro
+    epsilon: ScoreMicro | None
     budget_left: Count | None
     seed: Whole
-    decay: Decay
+    decay: Decay | None
+    forgetting: Forgetting | None
 
 
 class SubstrateCredited(Event):

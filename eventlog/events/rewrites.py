@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from .event import Count, Digest, Event, FrozenModel, Name, ScoreMicro
+from .event import Count, Digest, Event, FrozenModel, Name, ScoreMicro, Whole
 from .plans import Step, StepType
 
 
@@ -80,6 +80,12 @@ class SeedsRule(FrozenModel):
     cold_after_days: Count = 30
 
 
+Unit = Literal["instance", "seed"]
+"""What counts as one trial: each run beside its siblings, or the first of all at a seed, which tasks may share."""
+
+Odds = Annotated[int, Field(ge=2, le=1_000)]
+
+
 class PairedRule(FrozenModel):
     """The seed documents' streak of wins plus paired evidence: a trial is one run and `controls` runs of its instance.
 
@@ -87,6 +93,11 @@ class PairedRule(FrozenModel):
     At `looks` (numbers of trials) a piece is promoted if U > 0, V >= `least_v`, k*U^2 >= `bound`*V, and it has had a
     streak of `wins_in_a_row`; at the last look it is otherwise retired. With one control, V is the number of discordant
     pairs: `single` lists (pairs, wins required), and `single_trials` is the last look.
+
+    The last four fields are omitted when stored at their defaults, which are the rule of older events. With the `unit`
+    "seed" only the first trial at each seed counts. `odds` are the odds ratios of a likelihood-ratio e-process, which
+    promotes beside the looks as soon as its value reaches `e_value` (0: it is off). `futile` lists (trials, z squared
+    in hundredths): there a piece is retired if U <= 0 or 100*U^2 is below that number times V.
     """
 
     name: Literal["paired"] = "paired"
@@ -113,6 +124,22 @@ class PairedRule(FrozenModel):
     )
     single_trials: Count = 80
     cold_after_days: Count = 30
+    unit: Annotated[Unit, Field(exclude_if=lambda unit: unit == "instance")] = "instance"
+    odds: Annotated[tuple[Odds, ...], Field(exclude_if=lambda odds: not odds)] = ()
+    e_value: Annotated[Count, Field(exclude_if=lambda value: not value)] = 0
+    futile: Annotated[tuple[tuple[Count, Count], ...], Field(exclude_if=lambda futile: not futile)] = ()
+
+    @classmethod
+    def current(cls) -> PairedRule:
+        """The rule that new pieces are proposed with. `make bench-evidence` measures its errors and its power."""
+        return cls(
+            looks=(10, 20, 30, 40, 50, 60),
+            bound=370,
+            unit="seed",
+            odds=(8, 64),
+            e_value=500,
+            futile=((20, 0), (30, 20), (40, 80), (50, 150)),
+        )
 
     @model_validator(mode="after")
     def _can_be_met(self) -> PairedRule:
@@ -120,6 +147,8 @@ class PairedRule(FrozenModel):
             raise ValueError("controls is 0; expected at least 1: evidence comes from siblings")
         if not self.looks or list(self.looks) != sorted(set(self.looks)) or not self.looks[0]:
             raise ValueError(f"looks are {self.looks}; expected increasing numbers of trials, each at least 1")
+        if bool(self.odds) != bool(self.e_value):
+            raise ValueError(f"odds are {self.odds}, e_value is {self.e_value}; expected both, or neither")
         return self
 
 
@@ -144,6 +173,10 @@ class RewriteProposed(Event):
     confidence: ScoreMicro
 
 
+EnvSeed = Annotated[Whole | None, Field(exclude_if=lambda seed: seed is None)]
+"""The seed of a trial's instance; None, and not stored, in events from before it was recorded."""
+
+
 class RewriteWon(Event):
     """A run that carried only this candidate passed its oracle.
 
@@ -156,6 +189,7 @@ class RewriteWon(Event):
     run: Name
     control_runs: tuple[Name, ...]
     control_successes: Count
+    env_seed: EnvSeed = None
 
 
 class RewriteLost(Event):
@@ -166,3 +200,4 @@ class RewriteLost(Event):
     run: Name
     control_runs: tuple[Name, ...]
     control_successes: Count
+    env_seed: EnvSeed = None

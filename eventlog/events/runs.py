@@ -91,11 +91,19 @@ class Bias(FrozenModel):
 class Trials(FrozenModel):
     """Shares of a sweep's groups (millionths) in which one sibling carries a candidate, or withholds a piece.
 
-    With 1,000,000 treated and 0 withheld, every eligible group tries a candidate.
+    With 1,000,000 treated and 0 withheld, every eligible group tries a candidate. `suspect_micro` replaces the share
+    withheld in groups in which a promoted piece applies whose evidence has turned against it; one of these is then
+    withheld. The rest of these groups try candidates. None, and omitted when stored: such pieces are drawn like others.
     """
 
     treated_micro: Count = 800_000
     withheld_micro: Count = 200_000
+    suspect_micro: Annotated[Count | None, Field(exclude_if=lambda share: share is None)] = None
+
+    @classmethod
+    def current(cls) -> Trials:
+        """The shares of new sweeps: a promoted piece that may do harm is withheld in six of ten groups."""
+        return cls(suspect_micro=600_000)
 
 
 class SweepPlanned(Event):

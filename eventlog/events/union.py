@@ -64,6 +64,7 @@ AnyEvent = (
     | gate.EvaluationOpened
     | gate.EvaluationLooked
     | gate.AlphaReturned
+    | gate.SealedInspected
     | gate.VerdictReached
     | champion.ChampionPointed
     | delegation.LoopOpened

@@ -24,7 +24,7 @@ from eventlog.blobs import Blob
 from eventlog.codec import EncodedAppend
 from eventlog.events import (
     AnyEvent,
-    Decay,
+    Forgetting,
     InstanceReset,
     MemoryQuarantined,
     PairedRule,
@@ -184,7 +184,7 @@ def test_a_sweep_and_what_was_chosen_for_its_groups_are_appended_together(empty_
 
     def planned() -> SweepPlanned:
         generator = SeedSweep("s1", (template(),), [1, 2], 2)
-        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, decay=Decay())
+        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, forgetting=Forgetting())
 
     planned()
     found = list(house.store.read(types=["SweepPlanned", "SubstrateChosen"]))
@@ -206,7 +206,7 @@ def test_of_two_that_plan_one_sweep_at_once_the_second_chooses_nothing(
 
     def planned(house: House, seeds: list[int]) -> SweepPlanned:
         generator = SeedSweep("s1", (template(),), seeds, 2)
-        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, decay=Decay())
+        return plan(house, house.views(), SITE, generator, rng_seed=7, trials=EVERY_GROUP, forgetting=Forgetting())
 
     def overtaken(cursor: Cursor, requests: Sequence[EncodedAppend]) -> list[Outcome]:
         monkeypatch.setattr(appending, "by_call", write)

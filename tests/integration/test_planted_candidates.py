@@ -14,19 +14,19 @@ from projections.memories import FOLDS
 
 @pytest.mark.parametrize("kind", ["rewrite", "hint"])
 @pytest.mark.parametrize(
-    ("candidates", "base", "cured", "status", "trials"),
+    ("candidates", "base", "cured", "status", "trials", "swept_trials"),
     [
-        (3, 0, 1_000_000, "promoted", 10),
-        (3, 1_000_000, 1_000_000, "retired", 50),
+        (3, 0, 1_000_000, "promoted", 5, 10),
+        (3, 1_000_000, 1_000_000, "retired", 20, 20),
     ],
 )
 def test_planted_candidates_come_to_what_the_rule_alone_says(
-    empty_house: House, kind: Kind, candidates: int, base: int, cured: int, status: str, trials: int
+    empty_house: House, kind: Kind, candidates: int, base: int, cured: int, status: str, trials: int, swept_trials: int
 ) -> None:
     found = swept(empty_house, Cell(base, cured, candidates=candidates, seed=1, kind=kind))
-    treated = candidates * trials
+    treated = candidates * swept_trials
     assert (found.statuses, found.treated, found.runs) == ({status: candidates}, treated, 4 * treated)
-    alone = simulated(PairedRule(), base / 1_000_000, cured / 1_000_000, candidates, 1)
-    assert (alone.adopted, alone.trials) == (candidates * (status == "promoted"), treated)
+    alone = simulated(PairedRule.current(), base / 1_000_000, cured / 1_000_000, candidates, 1)
+    assert (alone.adopted, alone.trials) == (candidates * (status == "promoted"), candidates * trials)
     states = empty_house.views().find(FOLDS[kind]).values()
     assert {state.treated.k for state in states} == {trials}

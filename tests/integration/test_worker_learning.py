@@ -26,9 +26,9 @@ from benchmarks.shipped import templates
 from eventlog.blobs.memory import MemoryBlobs
 from eventlog.events import (
     Anchor,
-    Decay,
     ExemplarCaptured,
     FollowLink,
+    Forgetting,
     HintRecorded,
     PairedRule,
     RewriteLost,
@@ -64,7 +64,15 @@ def planned(house: House, name: str) -> tuple[SweepPlanned, str]:
     candidate = proposed(house, anchor_of(moved.plan_steps[0]))
     generator, queue = SeedSweep(name, found, range(3), 2), RolloutQueue(house.engine, SITE)
     sweep = plan(
-        house, house.views(), SITE, generator, rng_seed=3, trials=EVERY_GROUP, queue=queue, actor="x", decay=Decay()
+        house,
+        house.views(),
+        SITE,
+        generator,
+        rng_seed=3,
+        trials=EVERY_GROUP,
+        queue=queue,
+        actor="x",
+        forgetting=Forgetting(),
     )
     return sweep, candidate
 

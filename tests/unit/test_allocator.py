@@ -21,7 +21,7 @@ from agents.learning.allocator import (
     greedy,
     value_of,
 )
-from eventlog.events import AnyEvent, Substrate, SubstrateCredited
+from eventlog.events import AnyEvent, Forgetting, Substrate, SubstrateCredited
 from projections.rewards import RewardState
 from projections.substrates import SUBSTRATES, SubstrateStats, cluster_key, standings
 from tests.golden.test_golden_samples import sample
@@ -30,39 +30,60 @@ from tests.unit.test_folds_samples import states
 
 ARMS: tuple[Substrate, ...] = tuple(KINDS)
 EVERY = frozenset(ARMS)
+SURE = Forgetting(spread=0)
 GAINS = st.one_of(st.none(), st.integers(-1_000_000, 1_000_000))
 
 
 def values(**gains: int | None) -> list[Value]:
-    return [Value(name, gains.get(name), 10) for name in ARMS if name in gains]
+    return [Value(name, gains.get(name), 10, weight=10_000_000) for name in ARMS if name in gains]
 
 
 def test_what_is_unknown_goes_first_and_of_those_the_one_with_fewer_pending() -> None:
     found = [Value("hints", 999_999, 10), Value("rewrites", None, None, 1), Value("recipes", None, None, 0)]
-    choice = choose_substrate(found, EVERY, epsilon=0, stream="s")
+    choice = choose_substrate(found, EVERY, forgetting=SURE, stream="s")
     assert choice is not None
     assert (choice.substrate, choice.reason, choice.value) == ("recipes", "unknown", None)
 
 
 def test_without_exploring_the_one_that_is_worth_the_most_is_chosen_and_ties_go_by_name() -> None:
     for order in permutations(values(hints=5, exemplars=7, rewrites=7)):
-        choice = choose_substrate(order, EVERY, epsilon=0, stream="s")
+        choice = choose_substrate(order, EVERY, forgetting=SURE, stream="s")
         assert choice is not None
         assert (choice.substrate, choice.reason, choice.value) == ("exemplars", "exploit", 7)
 
 
-def test_epsilon_is_the_share_of_choices_that_explore() -> None:
-    found = [
-        choose_substrate(values(hints=5, rewrites=1), EVERY, epsilon=300_000, stream=f"7/{n}") for n in range(4_000)
-    ]
-    explored = [each for each in found if each is not None and each.reason == "explore"]
-    assert 0.27 < len(explored) / 4_000 < 0.33
-    assert 0.42 < sum(each.substrate == "rewrites" for each in explored) / len(explored) < 0.58
+def share(found: list[Value], substrate: Substrate, forgetting: Forgetting) -> float:
+    """Share of choices that take a substrate."""
+    choices = [choose_substrate(found, EVERY, forgetting=forgetting, stream=f"7/{n}") for n in range(2_000)]
+    return sum(each is not None and each.substrate == substrate for each in choices) / len(choices)
+
+
+def test_of_two_alike_each_is_chosen_half_of_the_time_and_a_far_better_one_almost_always() -> None:
+    assert 0.46 < share(values(hints=5, rewrites=5), "hints", Forgetting()) < 0.54
+    assert share(values(hints=700_000, rewrites=0), "hints", Forgetting()) > 0.99
+
+
+def test_what_is_known_less_well_is_tried_more_often() -> None:
+    best = Value("hints", 500_000, 10, weight=30_000_000)
+    seldom, often = (Value("rewrites", 300_000, 10, weight=weight) for weight in (1_000_000, 30_000_000))
+    assert share([best, seldom], "rewrites", Forgetting()) > 4 * share([best, often], "rewrites", Forgetting())
+
+
+def test_the_draws_of_a_choice_are_about_normal() -> None:
+    """One value is drawn around nothing, with a standard deviation of the spread."""
+    beside = Value("rewrites", 0, 10, weight=10**15)
+    alone = Value("hints", 0, 10)
+    for bound, expected in ((0, 0.5), (300_000, 0.1587)):
+        fixed = Value("rewrites", bound, 10, weight=10**15) if bound else beside
+        assert abs(share([alone, fixed], "hints", Forgetting()) - expected) < 0.035
 
 
 def test_nothing_is_chosen_where_nothing_can_be() -> None:
-    assert choose_substrate(values(hints=5), frozenset(), epsilon=0, stream="s") is None
-    assert choose_substrate(values(hints=5), affordable_substrates(values(hints=5), 0), epsilon=0, stream="s") is None
+    assert choose_substrate(values(hints=5), frozenset(), forgetting=SURE, stream="s") is None
+    assert (
+        choose_substrate(values(hints=5), affordable_substrates(values(hints=5), 0), forgetting=SURE, stream="s")
+        is None
+    )
 
 
 def test_a_budget_leaves_out_what_costs_more_and_holds_the_unknown_to_the_dearest() -> None:
@@ -92,24 +113,27 @@ def test_what_was_tried_and_never_applied_does_not_go_before_a_loss_that_was_cre
     lost = value_of("rewrites", SubstrateStats(substrate="rewrites", chosen=1, pulls=1, gain=-5, cost=10))
     fresh = value_of("recipes", None)
     taken = [
-        choose_substrate(found, EVERY, epsilon=0, stream="s") for found in ([idle, lost], [idle, lost, fresh], [idle])
+        choose_substrate(found, EVERY, forgetting=SURE, stream="s")
+        for found in ([idle, lost], [idle, lost, fresh], [idle])
     ]
     assert [None if each is None else each.substrate for each in taken] == ["rewrites", "recipes", "hints"]
 
 
 @given(
     gains=st.dictionaries(st.sampled_from(ARMS), GAINS, min_size=1),
-    epsilon=st.integers(0, 1_000_000),
+    spread=st.integers(0, 1_000_000),
     stream=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8),
     data=st.data(),
 )
 def test_a_choice_is_one_that_can_be_and_the_order_of_the_values_does_not_matter(
-    gains: Mapping[Substrate, int | None], epsilon: int, stream: str, data: st.DataObject
+    gains: Mapping[Substrate, int | None], spread: int, stream: str, data: st.DataObject
 ) -> None:
     found = [Value(name, gain, None if gain is None else 10) for name, gain in gains.items()]
     can_be = data.draw(st.frozensets(st.sampled_from(ARMS)))
-    choice = choose_substrate(found, can_be, epsilon=epsilon, stream=stream)
-    again = choose_substrate(data.draw(st.permutations(found)), can_be, epsilon=epsilon, stream=stream)
+    choice = choose_substrate(found, can_be, forgetting=Forgetting(spread=spread), stream=stream)
+    again = choose_substrate(
+        data.draw(st.permutations(found)), can_be, forgetting=Forgetting(spread=spread), stream=stream
+    )
     assert choice == again
     assert (choice is None) == (not can_be & gains.keys())
     if choice is not None:

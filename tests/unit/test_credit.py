@@ -145,7 +145,7 @@ def paired(
 def test_the_controls_are_the_three_untreated_siblings_of_lowest_index() -> None:
     (won,) = paired(TREATED, "PFPFP")
     assert won == RewriteWon(
-        rewrite="rw-a", run="s1__g4", control_runs=("s1__g0", "s1__g1", "s1__g2"), control_successes=2
+        rewrite="rw-a", run="s1__g4", control_runs=("s1__g0", "s1__g1", "s1__g2"), control_successes=2, env_seed=0
     )
     (lost,) = paired(TREATED, "FFFPF")
     assert isinstance(lost, RewriteLost)
@@ -162,6 +162,7 @@ def test_a_withheld_run_is_compared_with_siblings_that_carried_the_piece() -> No
         control_successes=2,
         won=False,
         withheld=True,
+        env_seed=0,
     )
 
 

@@ -127,7 +127,7 @@ def trial(won: bool, controls: str, tried: Way = "treated", *, counts: bool = Tr
 
 def test_uplift_is_how_much_more_often_runs_with_a_piece_passed() -> None:
     always = uplift([trial(True, "0 of 3")] * 10)
-    assert always == Uplift(trials=10, mean=1_000_000, low=1_000_000, high=1_000_000)
+    assert always == Uplift(trials=10, seeds=10, mean=1_000_000, low=1_000_000, high=1_000_000)
     nothing = uplift([trial(True, "3 of 3"), trial(False, "0 of 3")] * 10)
     assert nothing is not None
     assert (nothing.mean, nothing.trials) == (0, 20)

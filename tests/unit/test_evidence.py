@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
+from math import comb, prod
 
 import pytest
 from hypothesis import given
@@ -13,9 +15,11 @@ from projections.evidence import (
     Rule,
     Trial,
     add_trial,
+    e_value,
     is_better,
     is_spent,
     is_trial,
+    is_turning,
     judge_adoption,
     next_look,
     rule_of,
@@ -38,7 +42,7 @@ SINGLE = paired(controls=1)
 def after(pairs: Iterable[Pair], rule: Paired = RULE) -> Evidence:
     found = Evidence()
     for won, successes in pairs:
-        found = add_trial(found, Trial(won=won, controls=rule.controls, successes=successes))
+        found = add_trial(found, rule, Trial(won=won, controls=rule.controls, successes=successes))
     return found
 
 
@@ -46,7 +50,7 @@ def judged(pairs: Iterable[Pair], rule: Paired = RULE) -> tuple[int, str] | None
     """After how many trials something was decided, and what."""
     before = Evidence()
     for won, successes in pairs:
-        now = add_trial(before, Trial(won=won, controls=rule.controls, successes=successes))
+        now = add_trial(before, rule, Trial(won=won, controls=rule.controls, successes=successes))
         judgement = judge_adoption(before, rule, now)
         if judgement is not None:
             return now.k, judgement
@@ -141,10 +145,10 @@ def test_with_one_control_a_pair_that_does_not_differ_is_no_new_look() -> None:
 def test_a_trial_has_as_many_controls_as_the_rule_asks() -> None:
     three, none = Trial(won=True, controls=3, successes=1), Trial(won=True, controls=0, successes=0)
     seeds = rule_of(SeedsRule().model_dump(mode="json"))
-    assert is_trial(RULE, three)
-    assert not is_trial(RULE, none)
-    assert not is_trial(SINGLE, three)
-    assert is_trial(seeds, none)
+    assert is_trial(Evidence(), RULE, three)
+    assert not is_trial(Evidence(), RULE, none)
+    assert not is_trial(Evidence(), SINGLE, three)
+    assert is_trial(Evidence(), seeds, none)
 
 
 def test_the_next_look_is_told() -> None:
@@ -158,3 +162,80 @@ def test_the_next_look_is_told() -> None:
 def test_a_rule_that_cannot_be_met_is_refused(changes: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"expected"):
         PairedRule.model_validate(changes)
+
+
+# the fast lane, the futility stop, and the seed as the unit ---------------------------------------------------------
+
+QUICK = paired(**PairedRule.current().model_dump())
+
+
+def at_seeds(pairs: Iterable[Pair], rule: Paired = QUICK) -> tuple[int, str] | None:
+    """As `judged`, each trial at a seed of its own."""
+    before = Evidence()
+    for seed, (won, successes) in enumerate(pairs):
+        trial = Trial(won=won, controls=rule.controls, successes=successes, seed=seed)
+        assert is_trial(before, rule, trial)
+        now = add_trial(before, rule, trial)
+        judgement = judge_adoption(before, rule, now)
+        if judgement is not None:
+            return now.k, judgement
+        before = now
+    return None
+
+
+def test_what_always_fails_without_and_always_works_with_is_adopted_after_five_trials() -> None:
+    assert at_seeds([(True, 0)] * 50) == (5, "adopt")
+    assert at_seeds([(True, 0)] * 4) is None
+
+
+def test_what_does_nothing_is_given_up_at_the_first_place_of_the_futility_stop() -> None:
+    for pair in [(False, 0), (True, 3), (False, 3), (False, 1)]:
+        assert at_seeds([pair] * 60) == (20, "give_up")
+
+
+def test_a_rule_from_before_has_no_fast_lane_and_no_futility_stop() -> None:
+    assert judged([(True, 0)] * 50) == (10, "adopt")
+    assert judged([(False, 3)] * 60) == (50, "give_up")
+    assert after([(True, 0)] * 9).passed == ()
+
+
+@given(st.lists(PAIRS, max_size=30))
+def test_the_e_value_is_the_mean_product_of_the_likelihood_ratios(pairs: list[Pair]) -> None:
+    def ratio(odds: int, w: int, s: int) -> Fraction:
+        with_, without = (comb(3, s - 1) if s else 0), comb(3, s)
+        chance = Fraction(odds * with_, odds * with_ + without)
+        null = Fraction(with_, with_ + without)
+        return chance / null if w else (1 - chance) / (1 - null)
+
+    each = [prod((ratio(odds, int(won), int(won) + c) for won, c in pairs), start=Fraction(1)) for odds in QUICK.odds]
+    assert e_value(after(pairs, QUICK), QUICK) == sum(each) / len(each)
+
+
+@pytest.mark.parametrize("s", range(5))
+def test_without_an_effect_the_e_value_does_not_rise_in_the_mean(s: int) -> None:
+    """What makes its bound hold at every number of trials, whatever the chance to pass is."""
+    value = {w: e_value(after([(bool(w), s - w)], QUICK), QUICK) for w in (0, 1) if 0 <= s - w <= 3}
+    mean = sum(Fraction(s if w else 4 - s, 4) * value[w] for w in value)
+    assert mean == 1
+
+
+def test_a_second_trial_at_a_seed_does_not_count_where_the_seed_is_the_unit() -> None:
+    first = Trial(won=True, controls=3, successes=0, seed=7)
+    found = add_trial(Evidence(), QUICK, first)
+    assert found.seeds == (7,)
+    assert not is_trial(found, QUICK, first)
+    assert not is_trial(found, QUICK, Trial(won=True, controls=3, successes=0))
+    assert is_trial(found, QUICK, Trial(won=True, controls=3, successes=0, seed=8))
+    assert is_trial(add_trial(Evidence(), RULE, first), RULE, first)
+
+
+def test_evidence_turns_by_about_a_standard_error() -> None:
+    assert not is_turning(after([(True, 0)] * 3))
+    assert is_turning(after([(True, 0)] * 4))
+    assert not is_turning(after([(True, 2), (False, 1)] * 10))
+
+
+def test_a_fast_lane_needs_odds_and_a_value() -> None:
+    for changes in ({"odds": (8,)}, {"e_value": 500}):
+        with pytest.raises(ValueError, match=r"expected both, or neither"):
+            PairedRule.model_validate(changes)

@@ -191,7 +191,7 @@ def test_a_promotion_appends_verdict_and_champion_together() -> None:
     assert reached == VerdictReached(evaluation=EVALUATION, verdict=a_verdict())
     assert isinstance(pointed, ChampionPointed)
     assert (pointed.artifact, pointed.by, pointed.evaluation) == (NEW, "gate", EVALUATION)
-    assert pointed.reason.startswith("mean score better by 0.5 than that of base@")
+    assert pointed.reason.startswith("mean score better than that of base@")
     assert pointed.reason.endswith(" over 8 sealed instances")
     assert champion(store) == NEW
 

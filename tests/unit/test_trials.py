@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import TrialPiece, treat
+from agents.rollouts.trials import TrialPiece, open_to, treat
 from eventlog.events import Spec, Step, Trials
 from tests.unit.test_agent_samples import EVERY_GROUP, template, tryables
 
@@ -88,3 +89,44 @@ def test_what_a_group_tries_does_not_hang_on_the_other_groups() -> None:
     few, many = treat(sweep(5), TEMPLATES, *given_), treat(sweep(20), TEMPLATES, *given_)
     found = {spec.spec_id: spec for spec in many}
     assert all(found[spec.spec_id] == spec for spec in few)
+
+
+def by_seed(*names: str, suspect: str = "") -> tuple[TrialPiece, ...]:
+    """Pieces of which one trial counts at a seed."""
+    given_ = tryables(*names, controls=3)
+    return tuple(replace(each, is_by_seed=True, is_suspect=each.piece.piece == suspect) for each in given_)
+
+
+def test_a_piece_whose_unit_is_the_seed_is_tried_by_one_task_of_each_seed_and_by_all_tasks_in_turn() -> None:
+    both = (template("boats"), template("ships"))
+    specs = SeedSweep("s1", both, range(40), 4).specs()
+    treated = tried(treat(specs, both, by_seed("rw-a"), (), EVERY_GROUP, 7))
+    assert sorted(spec.env_seed for spec in treated) == list(range(40))
+    assert min(Counter(spec.template for spec in treated).values()) >= 12
+    assert len(tried(treat(specs, both, tryables("rw-a", controls=3), (), EVERY_GROUP, 7))) == 80
+    opened = open_to(treat(specs, both, by_seed("rw-a"), (), EVERY_GROUP, 7), both, by_seed("rw-a"), 7, "")
+    assert {group: found["rewrite"] for group, found in opened.items()} == {
+        spec.group_id: ("rw-a",) for spec in treated
+    }
+
+
+def test_a_seed_that_only_one_task_has_is_that_tasks_turn() -> None:
+    specs = (*SeedSweep("s1", (BOATS,), range(9), 4).specs(), *SeedSweep("s1", (CARS,), range(9, 18), 4).specs())
+    candidates = by_seed("rw-a")
+    assert [spec.env_seed for spec in tried(treat(specs, TEMPLATES, candidates, (), EVERY_GROUP, 7))] == list(range(9))
+
+
+def test_a_piece_whose_evidence_turned_is_withheld_more_often_and_alone() -> None:
+    def shares(trials: Trials, suspect: str) -> Counter[str | None]:
+        specs = SeedSweep("s1", (BOATS,), range(1_000), 4).specs()
+        promoted = by_seed("rw-b", suspect=suspect)
+        return Counter(
+            spec.withheld or spec.candidate
+            for spec in tried(treat(specs, (BOATS,), by_seed("rw-a"), promoted, trials, 7))
+        )
+
+    calm, turned = shares(Trials.current(), ""), shares(Trials.current(), "rw-b")
+    assert 160 <= calm["rw-b"] <= 240
+    assert 550 <= turned["rw-b"] <= 650
+    assert calm.total() == turned.total() == 1_000
+    assert shares(Trials(), "rw-b") == calm

@@ -330,7 +330,7 @@ def test_a_file_that_is_no_rule_says_where_and_what_is_expected(
 
 def test_the_rule_in_force_is_that_of_the_newest_proposal() -> None:
     store = a_store()
-    assert rule_in_force(store, store.head()) == PairedRule()
+    assert rule_in_force(store, store.head()) == PairedRule.current()
     propose(store, "rw-a", rule=SeedsRule(wins_to_promote=9))
     propose(store, "rw-b", rule=SeedsRule(wins_to_promote=4))
     assert rule_in_force(store, store.head()) == SeedsRule(wins_to_promote=4)

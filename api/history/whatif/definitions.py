@@ -101,7 +101,7 @@ def _validate(file: Path, model: type[M], what: str, content: Any) -> M:
 
 def rule_in_force(store: EventStore, upto: Position) -> PromotionRule:
     """Rule of the newest proposal; the default if there is none."""
-    rule: PromotionRule = PairedRule()
+    rule: PromotionRule = PairedRule.current()
     for item in store.read(types=("RewriteProposed",), upto=upto):
         if isinstance(item.event, RewriteProposed):
             rule = item.event.rule

@@ -1,0 +1,1 @@
+"""Simulates the rules that promote, demote and allocate, in worlds whose truth is known."""

@@ -1,0 +1,126 @@
+"""What may be told of the sealed part of a benchmark that can still judge: the decision and coarse bands. Pure.
+
+Whoever reads the sealed figures of one challenger can choose the next one by them. It is then judged on instances that
+it was chosen on, and its alpha no longer bounds the chance of a false promotion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from eventlog.events import ArmSummary, Verdict
+from projections.alpha import AlphaState
+
+from .figures import count_noun, decimal, dollars
+
+Band = Literal["worse", "about equal", "better", "not computed"]
+
+WIDTH: Final = 100_000
+"""Half the width of the band `about equal`, in millionths; `make bench-evidence` measures what the bands give away."""
+
+_TOLD: Final = (
+    *("decision", "benchmark", "rules", "pairs", "missing", "missing_p", "alpha", "alpha_spent", "visible"),
+    *("draws", "looked_at"),
+)
+"""The fields of a verdict that say nothing of its sealed scores."""
+
+_CHECKS: Final = (
+    ("p ", "the test"),
+    ("e-value", "the test"),
+    ("mean difference", "the margin"),
+    ("cost", "the cost"),
+    ("the challenger's cost", "the cost"),
+)
+"""How the reason of a failed check begins, and what is told of it."""
+
+_OTHER = "a regression, or another check"
+
+
+def tells_figures(ledger: AlphaState | None, evaluation: str, *, is_succeeded: bool) -> bool:
+    """True if the sealed figures of an evaluation may be told.
+
+    That is so once its benchmark was retired, because it is exhausted or has a successor, and after an inspection that
+    was paid for. An evaluation from before there was a ledger spent no alpha that a look could break.
+    """
+    if ledger is None or ledger.is_exhausted or is_succeeded:
+        return True
+    inspected = evaluation in {look.evaluation for look in ledger.inspections}
+    return inspected or not any(each.evaluation == evaluation and each.challenge for each in ledger.spendings)
+
+
+def difference_band(mean_delta: int | None) -> Band:
+    """The band of a mean difference in millionths."""
+    if mean_delta is None:
+        return "not computed"
+    if abs(mean_delta) <= WIDTH:
+        return "about equal"
+    return "better" if mean_delta > 0 else "worse"
+
+
+def success_band(arm: ArmSummary) -> str:
+    """The fifth in which the share of passed runs lies, such as `0.2 to 0.4`."""
+    if not arm.runs:
+        return "not computed"
+    fifth = min(4, 5 * arm.passed // arm.runs)
+    return f"{decimal(fifth * 200_000)} to {decimal((fifth + 1) * 200_000)}"
+
+
+def coarse_reasons(verdict: Verdict) -> tuple[str, ...]:
+    """The reasons without figures of the sealed part; those of a void verdict are about missing runs and stay."""
+    if verdict.decision == "void":
+        return verdict.reasons
+    if verdict.decision == "promote":
+        return ("every check is met",)
+    names = (next((name for start, name in _CHECKS if why.startswith(start)), _OTHER) for why in verdict.reasons)
+    return tuple(f"{name} is not met" for name in dict.fromkeys(names))
+
+
+def explain_bands(verdict: Verdict) -> list[tuple[str, str]]:
+    """Label and text of each row that may be told while the benchmark can still judge."""
+    used = f"alpha {decimal(verdict.alpha)}; total spent on the benchmark {decimal(verdict.alpha_spent)}"
+    costs = f"challenger {dollars(verdict.challenger.cost)}, champion {dollars(verdict.champion.cost)}"
+    return [
+        ("decision", verdict.decision),
+        ("reasons", "; ".join(coarse_reasons(verdict))),
+        ("champion", f"{verdict.champion.artifact}: {success_band(verdict.champion)} of its runs passed"),
+        ("challenger", f"{verdict.challenger.artifact}: {success_band(verdict.challenger)} of its runs passed"),
+        ("ledger", used),
+        ("mean difference", _describe_band(difference_band(verdict.mean_delta))),
+        (
+            "missing",
+            f"{count_noun(verdict.missing, 'run pair')}, {count_noun(verdict.pairs, 'sealed instance')} compared",
+        ),
+        ("costs", costs),
+        (
+            "not told",
+            "sealed figures, while the benchmark can judge; --spend tells them and costs one challenger's alpha",
+        ),
+    ]
+
+
+def _describe_band(band: Band) -> str:
+    if band == "about equal":
+        return f"about equal: at most {decimal(WIDTH)} apart"
+    return band if band == "not computed" else f"{band} by more than {decimal(WIDTH)}"
+
+
+def hide_figures(verdict: Mapping[str, Any], read: Verdict) -> dict[str, Any]:
+    """A verdict as in its event, with each figure of the sealed part null or empty, and `bands` beside them."""
+    hidden = {name: _hide(name, value, read) for name, value in verdict.items()}
+    bands = {
+        "mean_delta": difference_band(read.mean_delta),
+        "champion": success_band(read.champion),
+        "challenger": success_band(read.challenger),
+    }
+    return {**hidden, "bands": bands}
+
+
+def _hide(name: str, value: object, read: Verdict) -> object:
+    if name in _TOLD:
+        return value
+    if name == "reasons":
+        return list(coarse_reasons(read))
+    if name in {"champion", "challenger"} and isinstance(value, Mapping):
+        return {key: each if key in {"artifact", "runs", "cost"} else None for key, each in value.items()}
+    return [] if isinstance(value, list | tuple) else None
