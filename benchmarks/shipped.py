@@ -37,7 +37,7 @@ def template(task_id: str, instruction: str) -> Template:
 def templates(instructions: Mapping[str, str]) -> tuple[Template, ...]:
     """One template for each of these tasks of a bundled suite, by id."""
     asked = tuple(TaskText(task_id=task, instruction=text) for task, text in instructions.items())
-    found = []
+    found: list[Template] = []
     for told in asked:
         suite = next(each for each in bundled_suites().values() if told.task_id in {task.id for task in each.tasks})
         alone = suite.model_copy(update={"tasks": tuple(task for task in suite.tasks if task.id == told.task_id)})

@@ -35,6 +35,11 @@ class OwnSite:
     token: str
     suite: Path
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The options that say where it is and which variable has its token."""
+        return ("--url", self.url, "--token-variable", TOKEN)
+
 
 @contextmanager
 def serve_own_site(folder: Path) -> Iterator[OwnSite]:

@@ -179,7 +179,7 @@ def _task(given: object, place: Place, faults: list[Fault]) -> object:
     return task
 
 
-def _place_in(facts: object, loc: Sequence[str | int]) -> Place:
+def _place_in(facts: Any, loc: Sequence[str | int]) -> Place:
     """A place of a fault without the tags of unions, which are no fields of the file."""
     place: list[str | int] = []
     at = facts

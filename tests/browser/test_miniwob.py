@@ -300,7 +300,7 @@ def job(task: str, seed: int, siblings: int = 1) -> list[Job]:
     planned = template(f"miniwob.{task}", TASKS[task].asks)
     event = plan_sweep(SeedSweep("s1", [planned], [seed], siblings), planned.template_id, EMPTY, rng_seed=7)
     return [
-        Job(spec, template, planned.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
+        Job(spec, planned, planned.template_id, EMPTY, pieces=(), candidate=None, arm=None, learns=True)
         for spec in event.specs
     ]
 

@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from api.cli.main import run_command
+from api.house import House
+from eventlog.events import EvaluationOpened, RewardGraded, SweepPlanned, VerdictReached
+from projections.suites import SUITES
 from tests.conftest import Database
+from tests.killing import Kill, project_on, the_log_is_whole
 from tests.own_site import PORT, TOKEN, OwnSite, blocks, serve_own_site
 
 Flywheel = Callable[..., tuple[int, str, str]]
@@ -75,3 +79,140 @@ def test_the_tutorial_leads_from_an_address_to_a_verdict_and_back(
     _, suites, _ = flywheel("suite", "list", "--json")
     own = [row for row in json.loads(suites) if row["version"]]
     assert [(row["suite"], row["version"], row["environment"]) for row in own] == [("shop", 1, "shop")]
+
+
+@pytest.fixture
+def registered(flywheel: Flywheel, shop: OwnSite, monkeypatch: pytest.MonkeyPatch) -> Flywheel:
+    """The shop is registered with its suite, and admitted."""
+    monkeypatch.setenv(TOKEN, shop.token)
+    assert flywheel("env", "add", "shop", *shop.place, "--suite", str(shop.suite))[0] == 0
+    assert flywheel("env", "probe", "shop")[0] == 0
+    return flywheel
+
+
+def kinds(house: House) -> set[str]:
+    """The types of the events in the log."""
+    return {recorded.event.type for recorded in house.store.read()}
+
+
+def test_a_registered_site_is_played_by_its_name_with_its_steps_checked_and_paid(
+    registered: Flywheel, empty_house: House
+) -> None:
+    flywheel = registered
+    code, out, err = flywheel(
+        "rollout", "sweep", "shop", "--seeds", "0-1", "--siblings", "1", "--verify-steps", "--sweep", "first", "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["graded"] == 2
+    views = empty_house.views()
+    (planned,) = [each.event for each in empty_house.store.read(types=["SweepPlanned"])]
+    assert isinstance(planned, SweepPlanned)
+    assert planned.suite == "shop@1"
+    rewards = [each.event for each in empty_house.store.read(types=["RewardGraded"])]
+    assert {each.terms.steps for each in rewards if isinstance(each, RewardGraded)} == {0}
+    assert views.get(SUITES, "shop") is not None
+
+
+def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_the_sweep_was_played_from(
+    registered: Flywheel, empty_house: House, shop: OwnSite, tmp_path: Path
+) -> None:
+    flywheel, sound = registered, tmp_path / "sound.toml"
+    sound.write_text(shop.suite.read_text().replace('url = "/jackets"', 'url = "/catalogue"'))
+    assert flywheel("rollout", "sweep", "shop", "--seeds", "0", "--suite", str(sound), "--verify-steps")[0] == 0
+    rewards = [each.event for each in empty_house.store.read(types=["RewardGraded"])]
+    assert {(each.passed, each.terms.steps) for each in rewards if isinstance(each, RewardGraded)} == {(True, 100_000)}
+    for seeds, suite in (("1", "shop@1"), ("2", "shop@2")):
+        assert flywheel("rollout", "sweep", "shop", "--seeds", seeds, "--suite", suite)[0] == 0
+    sweeps = [each.event for each in empty_house.store.read(types=["SweepPlanned"])]
+    assert [each.suite for each in sweeps if isinstance(each, SweepPlanned)] == ["shop@2", "shop@1", "shop@2"]
+    freeze = ("benchmark", "freeze", "b", "--site", "shop", "--sealed-seeds", "10000-10001", "--visible", "0")
+    assert flywheel(*freeze, "--suite", "shop@2")[0] == 0
+    code, _, err = flywheel("gate", "run", "--challenger", "base@0", "--benchmark", "b", "--suite", "shop@1")
+    assert code in {2, 3}, err
+    (opened,) = [each.event for each in empty_house.store.read(types=["EvaluationOpened"])]
+    assert isinstance(opened, EvaluationOpened)
+    (plan,) = opened.suite
+    assert b"/jackets" in empty_house.blobs.get(plan.plan).body
+
+
+@pytest.mark.parametrize("command", ["freeze", "run"])
+def test_nothing_is_frozen_where_a_task_has_no_plan_or_the_site_does_not_answer(
+    registered: Flywheel, empty_house: House, tmp_path: Path, command: str
+) -> None:
+    flywheel, bare = registered, tmp_path / "bare.toml"
+    bare.write_text('name = "bare"\nenvironment = "shop"\n[[tasks]]\nid = "shop.buy"\n')
+    words = ("benchmark", "freeze", "b", "--site", "shop") if command == "freeze" else ("run", "--site", "shop")
+    code, _, err = flywheel(*words, "--suite", str(bare))
+    assert (code, "No plan is known for shop.buy" in err) == (64, True), err
+    code, _, err = flywheel(*words, "--url", "http://127.0.0.1:9")
+    assert code != 0
+    assert "BenchmarkFrozen" not in kinds(empty_house)
+    assert "SweepPlanned" not in kinds(empty_house)
+    if command == "freeze":
+        assert flywheel(*words, "--suite", "bare", "--executor", "policy")[0] == 0
+
+
+BAD = {
+    "down": (["--url", "http://127.0.0.1:9"], "does not answer"),
+    "other": (["--name"], "says that it is 'shop': expected 'harbour'"),
+    "secret": (["--url", "http://ann:secret@127.0.0.1:9"], "holds a user, a password or a query"),
+    "header": (["--dialect", 'headers = { X-Key = "secret" }'], "the value of the header X-Key stands in its dialect"),
+    "dialect": (["--dialect", 'paths = { health = "/nowhere" }'], "health"),
+    "fields": (["--suite", 'nome = "shop"'], "line 1, nome: Extra inputs"),
+    "ungraded": (["--suite", 'oracle_task = "shop.sell"'], "the oracle task 'shop.sell': expected task ids that shop"),
+    "environment": (["--suite", 'environment = "harbour"'], "is for the environment 'harbour'"),
+    "unknown": (["--suite-name", "harbour"], "no suite 'harbour'"),
+    "token": (["--token"], "FLYWHEEL_ENV_NONE is not set"),
+}
+
+
+@pytest.mark.parametrize(("given", "said"), BAD.values(), ids=BAD)
+def test_a_registration_that_does_not_fit_is_one_sentence_and_records_nothing(
+    flywheel: Flywheel,
+    empty_house: House,
+    shop: OwnSite,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setenv(TOKEN, shop.token)
+    words, (option, *value) = ["env", "add", "shop", *shop.place, "--suite", str(shop.suite)], given
+    if option == "--name":
+        words[2] = "harbour"
+    elif option == "--token":
+        words[words.index("--token-variable") + 1] = "FLYWHEEL_ENV_NONE"
+    elif option == "--url":
+        words[words.index("--url") + 1] = value[0]
+    elif option == "--suite-name":
+        words[-1] = value[0]
+    else:
+        file = tmp_path / "given.toml"
+        file.write_text(_with(shop.suite.read_text(), value[0]) if option == "--suite" else value[0])
+        words = [*words[:-2], option, str(file)]
+    code, _, err = flywheel(*words)
+    assert code != 0
+    assert said in " ".join(err.split()), err
+    assert {"SuiteRegistered", "EnvironmentRegistered"} & kinds(empty_house) == set()
+
+
+def _with(suite: str, line: str) -> str:
+    """The suite with a line in place of that of the same field, else as its first one, or in its first task."""
+    name = line.partition(" ")[0]
+    if name == "oracle_task":
+        return suite.replace('id = "shop.buy"', f'id = "shop.buy"\n{line}')
+    kept = [each for each in suite.splitlines() if not each.startswith(f"{name} ")]
+    return "\n".join([line, *kept])
+
+
+@pytest.mark.costly("a whole course on a strange site by processes, one of them killed")
+def test_a_run_on_a_strange_site_that_is_killed_goes_on_and_judges_once(
+    registered: Flywheel, empty_database: Database, tmp_path: Path
+) -> None:
+    with project_on(empty_database, tmp_path / "project") as project:
+        words = ["run", "--site", "shop", "--seeds", "6", "--verdicts", "1"]
+        project.driven(words, [Kill("RewriteProposed"), Kill("RunFinished", 20, "run/eval-1__")])
+        assert [event.verdict.decision for event in project.events(VerdictReached)] == ["promote"]
+        assert len(project.events(EvaluationOpened)) == 1
+        assert {event.suite for event in project.events(SweepPlanned)} == {"shop@1"}
+        the_log_is_whole(project)

@@ -181,7 +181,7 @@ def test_nothing_is_tried_in_a_policys_runs(empty_house: House, client: EnvClien
     for executor, tries in ((PLAN, True), (finishing(), False)):
         ready = SweepSetup(empty_house, "marketplace", client, executor, ())
         generator = SeedSweep(f"of-{executor.name}", found, [0], 2)
-        (planned,) = plan_now(ready, generator, 7, learn=True, queued=False)
+        (planned,) = plan_now(ready, generator, 7, learn=True, queued=False, suite=None)
         assert (planned.learns, planned.trials is not None) == (True, tries)
 
 

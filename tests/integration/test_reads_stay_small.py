@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Engine, event
 
+from agents.envs.provider import known_sites
 from api.controllers import fast
 from api.controllers.fast import Controller
 from api.course import Course
@@ -123,7 +124,8 @@ def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(
 ) -> None:
     first_facts(empty_house)
     monkeypatch.setattr(fast, "trial_pool", lambda *_: pytest.fail("it was read"))
-    site = SimpleNamespace(health=lambda: SimpleNamespace(tasks=()))
+    tasks = known_sites()["marketplace"].tasks
+    site = SimpleNamespace(health=lambda: SimpleNamespace(site="marketplace", tasks=tasks))
     controller = Controller(empty_house, cast("Any", site), "marketplace", Course(), cast("Any", None))
     step, _ = controller.next_step(empty_house.views())
     assert step.what == "plan_sweep"

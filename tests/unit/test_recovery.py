@@ -11,6 +11,7 @@ import pytest
 from lxml import html
 from starlette.testclient import TestClient
 
+from agents.envs import sites
 from agents.envs.errors import EnvironmentDown
 from agents.envs.sites.instances import Instances
 from agents.envs.sites.marketplace.app import page_app
@@ -28,7 +29,6 @@ from agents.learning.recovery.recover import Recovered, recover
 from agents.models.model import Offers
 from agents.models.scripted import Scripted
 from agents.plans import Overlaid, Piece, Plan, anchor_of, apply_overlay, rewrite_id
-from agents.rollouts import tasks
 from eventlog.events import (
     EditStep,
     FollowLink,
@@ -401,13 +401,18 @@ def test_a_run_and_a_step_are_given_only_so_many_proposals() -> None:
 # What only the site's source knows ------------------------------------------------------------------------------------
 
 FAMILIES = (CANONICAL, *TRAINING, *SEALED)
-SOURCES = (*sorted(Path(str(recovery.__file__)).parent.glob("*.py")), Path(str(tasks.__file__)))
+SOURCES = (
+    *sorted(Path(str(recovery.__file__)).parent.glob("*.py")),
+    *sorted(Path(str(sites.__file__)).parent.rglob("suite.toml")),
+)
 PLACEHOLDER = re.compile(r"\{[a-z]+\}")
 WORD = re.compile(r"[\w.-]+")
 
 
 def literals(source: Path) -> set[str]:
-    """Every string literal of a module, docstrings and parts of f-strings included."""
+    """Every string of a suite file, or string literal of a module, docstrings and parts of f-strings included."""
+    if source.suffix == ".toml":
+        return set(re.findall(r'"([^"\n]*)"', source.read_text()))
     tree = ast.parse(source.read_text())
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
