@@ -9,7 +9,7 @@ from projections.alpha import ALPHA, AlphaState
 from projections.engine.projection import replay
 
 from .alpha import share_of
-from .promote import BENCHMARK
+from .ledger import BENCHMARK
 
 
 def pay_for_inspection(store: EventStore, benchmark: str, evaluation: str, actor: str) -> int:

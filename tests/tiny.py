@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from eventlog.weights_folder import Base
-from projections.row_columns import TRAINED, Kind
+from projections.datasets.row_columns import TRAINED, Kind
 from trainer.adapters import adapter_tensors, description_bytes, fresh, targets
 from trainer.bases import load_model, load_tokenizer
 from trainer.checkpoint import Checkpoint, CheckpointManifest, load_checkpoint, write_adapter, write_manifest

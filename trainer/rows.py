@@ -1,6 +1,6 @@
 """Training rows: token ids, never text.
 
-There are three kinds of dataset, each a Parquet file with the columns of `projections.row_columns`. Other columns
+There are three kinds of dataset, each a Parquet file with the columns of `projections.datasets.row_columns`. Others
 (TRL's `prompt`, `completion`, ...) are ignored, except `top_p` of GRPO rows, which must be 1 if present. Each list in
 a row has one entry per token of its part.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from projections.row_columns import TRAINED, Kind
+from projections.datasets.row_columns import TRAINED, Kind
 
 from .errors import BadRow, DatasetEmpty, RowsUnreadable, SamplingCut, TemperaturesMixed, WrongColumn
 

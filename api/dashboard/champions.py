@@ -15,7 +15,7 @@ from ..positions import time_of
 from ..queries.champion import champion_history
 from ..queries.difference import show_difference
 from ..queries.evaluations import list_benchmark_ledgers
-from ..queries.overview import show_loop
+from ..queries.overview import show_overview
 from ..routes.reading import HouseOf, Reading
 from .pages import render_page
 
@@ -68,7 +68,7 @@ def _state_at(house: House, place: int) -> dict[str, Any]:
     """What a page says of the state as of a position."""
     views = house.views(Position(place))
     at = time_of(house.store, views.upto) if place else None
-    return {"loop": show_loop(views), "ledgers": list_benchmark_ledgers(views), "at": at}
+    return {"loop": show_overview(views), "ledgers": list_benchmark_ledgers(views), "at": at}
 
 
 def _difference(house: House, first: int, last: int) -> object:

@@ -12,7 +12,7 @@ from projections.evidence import Paired, Seeds
 from projections.memories import FOLDS
 
 from ..positions import moment_of
-from ..queries.overview import show_loop
+from ..queries.overview import show_overview
 from ..queries.piece_reports import TrialRow, uplift
 from ..queries.pieces import page_pieces, record_piece
 from ..routes.reading import AsOf, HouseOf, Id, Reading
@@ -46,7 +46,7 @@ def memory(
         kind=kind,
         status=status,
         statuses=[each for each in get_args(Status) if each],
-        counts=show_loop(views).pieces,
+        counts=show_overview(views).pieces,
         found=found.pieces,
         following=found.next,
     )

@@ -14,7 +14,7 @@ from projections.evaluations import EVALUATIONS
 from ..house import House
 from ..queries.benchmarks import pick_benchmarks
 from ..queries.courses import list_courses
-from ..queries.overview import show_loop
+from ..queries.overview import show_overview
 from ..queries.runs import ended_runs
 from ..queries.success import SuccessCurve, success_curves
 from ..queries.sweeps import list_sweeps, plans_of
@@ -53,7 +53,7 @@ def overview(request: Request, house: HouseOf, views: Reading) -> Response:
         "overview.html",
         area="overview",
         position=views.upto,
-        loop=show_loop(views),
+        loop=show_overview(views),
         curves=[(curve, plot_success(curve)) for curve in curves],
         work=list_work(house, views),
     )
@@ -63,7 +63,7 @@ def overview(request: Request, house: HouseOf, views: Reading) -> Response:
 def live_overview(request: Request, house: HouseOf, views: Reading) -> Response:
     """What of the overview moves: the counts and what runs."""
     work = list_work(house, views)
-    return render_page(request, "parts/loop.html", position=views.upto, loop=show_loop(views), work=work)
+    return render_page(request, "parts/loop.html", position=views.upto, loop=show_overview(views), work=work)
 
 
 def plot_success(curve: SuccessCurve) -> dict[str, Any]:

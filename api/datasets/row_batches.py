@@ -46,7 +46,7 @@ from projections.engine.rows import EventRow, row_of
 from projections.engine.views import Views
 from projections.groups import GROUPS, GroupState, find_group, page_groups, pick_groups
 from projections.rewards import REWARDS
-from projections.row_columns import SCHEMAS
+from projections.datasets.row_columns import SCHEMAS
 from projections.runs import RUNS, RunState
 from projections.taint import left_out
 

@@ -30,7 +30,7 @@ class PieceCounts(msgspec.Struct, frozen=True, kw_only=True):
     statuses: dict[str, int]
 
 
-class LoopState(msgspec.Struct, frozen=True, kw_only=True):
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """How far the loop has come at `position`. `spent` is in micro-dollars.
 
     `datasets`, `slices` and `checkpoints` are counted up to MOST_COUNTED. `decisions` counts the verdicts.
@@ -60,12 +60,12 @@ class LoopState(msgspec.Struct, frozen=True, kw_only=True):
         return sum(each.statuses.get(status, 0) for each in self.pieces)
 
 
-def show_loop(views: Views) -> LoopState:
+def show_overview(views: Views) -> Overview:
     """The state of the loop as of the views' position."""
     sweeps = views.find(SWEEPS).values()
     evaluations = [each for state in views.find(EVALUATIONS).values() for each in state.evaluations]
     sums = views.get(COSTS, SPENT) or CostState()
-    return LoopState(
+    return Overview(
         position=int(views.upto),
         champion=views.get(CHAMPIONS, CHAMPION),
         sweeps=sum(state.planned for state in sweeps),

@@ -30,7 +30,7 @@ LOOKED_BACK = 3_000
 """Positions in which the newest runs are looked for."""
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class TimelineStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step of a run, with the model calls made for it and the checks of it."""
 
     position: int
@@ -48,7 +48,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     start: RunStarted | None
     reset: InstanceReset | None
     first_calls: tuple[ModelCalled, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[TimelineStep, ...]
     end: RunFinished | RunMissing | None
     grades: tuple[tuple[int, RewardGraded], ...]
     others: tuple[LoggedEvent, ...]
@@ -58,8 +58,8 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 class TurnPair(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of two runs at one index; `differs` tells that they did or met something else."""
 
-    left: Turn | None
-    right: Turn | None
+    left: TimelineStep | None
+    right: TimelineStep | None
     differs: bool
 
 
@@ -92,7 +92,7 @@ def arrange_events(logged: Sequence[LoggedEvent], *, is_cut: bool = False) -> Ti
         reset=next((event for event in events if isinstance(event, InstanceReset)), None),
         first_calls=tuple(call for call in calls if call.step is None),
         turns=tuple(
-            Turn(
+            TimelineStep(
                 position=each.position,
                 step=each.event,
                 calls=tuple(call for call in calls if call.step == each.event.index),
@@ -116,7 +116,7 @@ def align_turns(left: Timeline, right: Timeline) -> tuple[TurnPair, ...]:
     )
 
 
-def _what_happened(turn: Turn | None) -> tuple[object, ...] | None:
+def _what_happened(turn: TimelineStep | None) -> tuple[object, ...] | None:
     if turn is None:
         return None
     step = turn.step

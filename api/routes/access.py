@@ -29,10 +29,10 @@ Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState:
     """The caller's token, whose role may call this route. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
-    return admit(request, house, presented, least_role(request.method, request.scope["path"]))
+    return admit_token(request, house, presented, least_role(request.method, request.scope["path"]))
 
 
-def admit(
+def admit_token(
     request: Request, house: House, presented: HTTPAuthorizationCredentials | None, least: TokenRole
 ) -> TokenState:
     """The token that was presented, if its role suffices. Raises NotAuthorized, RoleTooLow, ProjectionParked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
@@ -13,23 +13,24 @@ from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 from eventlog.errors import FlywheelError
+from eventlog.events import TokenRole
 from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
 from ..serving.calls import read_object
-from ..serving.capture import Capture, Opening
-from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, Dialect, error_body
+from ..serving.capture import Capture, RunOpening
+from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
 from ..serving.upstream import Upstream, check_model, open_upstream, served_tokens
-from .access import admit
+from .access import admit_token
 from .bodies import hold_body
 from .errors import ForeignRunName
 from .problems import error_status
 from .reading import house_of
 
-ROLE = "ingest"
+ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200
 
 
@@ -58,7 +59,7 @@ def routes() -> list[Route]:
     return found
 
 
-def _route_of(prefix: str, dialect: Dialect) -> Route:
+def _route_of(prefix: str, dialect: CallDialect) -> Route:
     async def endpoint(request: Request) -> Response:
         run = request.path_params.get("run") or request.headers.get("x-flywheel-run")
         return await _forward(request, house_of(request), dialect, run)
@@ -78,7 +79,7 @@ async def _models(request: Request) -> Response:
     return JSONResponse({"object": "list", "data": listed})
 
 
-async def _forward(request: Request, house: House, dialect: Dialect, run: str | None) -> Response:
+async def _forward(request: Request, house: House, dialect: CallDialect, run: str | None) -> Response:
     try:
         token = await to_thread.run_sync(_admit, request, house)
         async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge) as raw:
@@ -121,10 +122,10 @@ def _admit(request: Request, house: House) -> TokenState:
     scheme, _, bearer = given.partition(" ")
     key = bearer.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
     presented = HTTPAuthorizationCredentials(scheme="Bearer", credentials=key) if key else None
-    return admit(request, house, presented, ROLE)
+    return admit_token(request, house, presented, ROLE)
 
 
-def _opening(request: Request, token: TokenState, run: str | None) -> Opening:
+def _opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
     """What the caller says of its run. Raises RunUnnamed, ForeignRunName."""
     if not run or len(run) > NAME_MOST:
         raise RunUnnamed
@@ -133,10 +134,10 @@ def _opening(request: Request, token: TokenState, run: str | None) -> Opening:
         if not name.startswith(OUTSIDE) or len(name) > NAME_MOST:
             raise ForeignRunName(what=what, actual=name, expected=OUTSIDE)
     task = (request.headers.get("x-flywheel-task") or "outside")[:NAME_MOST]
-    return Opening(run=run, token=token.token, group=group, task=task)
+    return RunOpening(run=run, token=token.token, group=group, task=task)
 
 
-def _refusal(dialect: Dialect, problem: FlywheelError) -> Response:
+def _refusal(dialect: CallDialect, problem: FlywheelError) -> Response:
     status, headers = error_status(problem), {}
     if isinstance(problem, UpstreamAnswered):
         actual = int(problem.facts["actual"])  # type: ignore[call-overload]  # the status that httpx2 gave

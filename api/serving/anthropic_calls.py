@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .calls import Answer, Call, Sampled, counted, message_list, picture_of, sampling_of, text_field
+from .calls import ModelAnswer, ModelCall, Sampled, token_count, message_list, picture_of, sampling_of, text_field
 
 if TYPE_CHECKING:
     from eventlog.blobs import Blob
@@ -21,14 +21,14 @@ _FINISH: Final = {
 }
 
 
-def read_messages(body: Mapping[str, Any]) -> Call:
+def read_messages(body: Mapping[str, Any]) -> ModelCall:
     """A request for a message. The system prompt becomes the first message. Raises BadCall."""
     pictures: list[Blob] = []
     system = body.get("system")
     first: tuple[Mapping[str, Json], ...] = () if not system else ({"role": "system", "content": system},)
     messages = tuple(_with_addresses(message, pictures) for message in message_list(body))
     choice = body.get("tool_choice")
-    return Call(
+    return ModelCall(
         model=text_field(body, "model"),
         messages=(*first, *messages),
         pictures=tuple({picture.digest: picture for picture in pictures}.values()),
@@ -55,7 +55,7 @@ def _part(part: Any, pictures: list[Blob]) -> Json:
     return {"type": part.get("type"), "image": picture.digest, "media_type": picture.media_type}
 
 
-def read_message_answer(answer: Mapping[str, Any]) -> Answer:
+def read_message_answer(answer: Mapping[str, Any]) -> ModelAnswer:
     """A message. Raises KeyError, TypeError if it has another shape."""
     blocks, usage = answer["content"], answer.get("usage") or {}
     read = [usage.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
@@ -64,11 +64,11 @@ def read_message_answer(answer: Mapping[str, Any]) -> Answer:
         finish=_FINISH.get(answer.get("stop_reason") or "", "other"),
         tool_calls=[block for block in blocks if block.get("type") not in {"text", None}],
     )
-    return Answer(
+    return ModelAnswer(
         model=str(answer.get("model") or ""),
         samples=(sample.plain(),),
-        input_tokens=None if counted(read[0]) is None else sum(counted(each) or 0 for each in read),
-        output_tokens=counted(usage.get("output_tokens")),
+        input_tokens=None if token_count(read[0]) is None else sum(token_count(each) or 0 for each in read),
+        output_tokens=token_count(usage.get("output_tokens")),
     )
 
 

@@ -26,7 +26,7 @@ UNBOUNDED: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelCall:
     """What a caller asks. `messages` are stored as they came, pictures in them by address; `asked` is the rest."""
 
     model: str
@@ -39,7 +39,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ModelAnswer:
     """What the model answered. `samples` have the form of recorded completions, and `tool_calls`."""
 
     model: str
@@ -145,6 +145,6 @@ def picture_of(media_type: object, data: object, where: str) -> Blob:
         raise BadCall(where=where, actual=f"a picture that is not base64 ({problem})", expected="base64") from problem
 
 
-def counted(value: object) -> int | None:
+def token_count(value: object) -> int | None:
     """A token count of an answer; None if it gives none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

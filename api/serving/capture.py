@@ -25,7 +25,7 @@ from eventlog.events import (
 from eventlog.store import Append, Committed, Conflict
 
 from ..house import House
-from .calls import Answer, Call
+from .calls import ModelAnswer, ModelCall
 from .errors import OthersRun, RunClosed
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ OUTSIDE_ENVIRONMENT: Final = "outside"
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class RunOpening:
     """What a caller says of a run that it begins; `group` joins the runs of one instance of a task."""
 
     run: str
@@ -70,7 +70,7 @@ class Capture:
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
-    def open_run(self, opening: Opening) -> None:
+    def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
         if self._progress(opening) is None:
             started = self._started(opening)
@@ -82,7 +82,7 @@ class Capture:
             else:
                 self._read(opening)
 
-    def record(self, opening: Opening, call: Call, answer: Answer) -> None:
+    def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
         body: dict[str, Json] = {
             **self.served,
@@ -111,7 +111,7 @@ class Capture:
         )
         self._append(opening, event)
 
-    def _append(self, opening: Opening, event: ModelCalled) -> None:
+    def _append(self, opening: RunOpening, event: ModelCalled) -> None:
         """Append at the run's next number; who lost a race against another call of the run takes the one after."""
         while True:
             known = self._progress(opening)
@@ -127,12 +127,12 @@ class Capture:
                 self._remember(opening, RunProgress(outcome.version, known.calls + 1))
             return
 
-    def _progress(self, opening: Opening) -> RunProgress | None:
+    def _progress(self, opening: RunOpening) -> RunProgress | None:
         with self._lock:
             known = self._known.get(_key(opening))
         return known if known is not None else self._read(opening)
 
-    def _read(self, opening: Opening) -> RunProgress | None:
+    def _read(self, opening: RunOpening) -> RunProgress | None:
         """Where the run stands in the log, None if it did not begin. Raises OthersRun, RunClosed."""
         found: RunProgress | None = None
         for recorded in self.house.store.read(stream=f"run/{opening.run}"):
@@ -146,18 +146,18 @@ class Capture:
             self._remember(opening, found)
         return found
 
-    def _remember(self, opening: Opening, progress: RunProgress) -> None:
+    def _remember(self, opening: RunOpening, progress: RunProgress) -> None:
         with self._lock:
             self._known[_key(opening)] = progress
             self._known.move_to_end(_key(opening))
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
-    def _forget(self, opening: Opening) -> None:
+    def _forget(self, opening: RunOpening) -> None:
         with self._lock:
             self._known.pop(_key(opening), None)
 
-    def _started(self, opening: Opening) -> RunStarted:
+    def _started(self, opening: RunOpening) -> RunStarted:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])
@@ -187,7 +187,7 @@ class Capture:
         )
 
 
-def _key(opening: Opening) -> tuple[str, str]:
+def _key(opening: RunOpening) -> tuple[str, str]:
     """What is remembered of a run is remembered for one token: another one's calls are refused by the log."""
     return opening.token, opening.run
 

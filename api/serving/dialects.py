@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from . import anthropic_calls, openai_calls
-from .calls import Answer, Call
+from .calls import ModelAnswer, ModelCall
 
 Api = Literal["openai", "anthropic"]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class CallDialect:
     """One endpoint: its path at the model server, and the functions for its bodies.
 
     `last` is the data (OpenAI) or the event (Anthropic) that ends a stream.
@@ -22,12 +22,12 @@ class Dialect:
     api: Api
     path: str
     last: str
-    read_call: Callable[[Mapping[str, Any]], Call]
-    read_answer: Callable[[Mapping[str, Any]], Answer]
+    read_call: Callable[[Mapping[str, Any]], ModelCall]
+    read_answer: Callable[[Mapping[str, Any]], ModelAnswer]
     join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]
 
 
-CHAT: Final = Dialect(
+CHAT: Final = CallDialect(
     "openai",
     "chat/completions",
     openai_calls.DONE,
@@ -35,7 +35,7 @@ CHAT: Final = Dialect(
     openai_calls.read_chat_answer,
     openai_calls.join_chat,
 )
-COMPLETIONS: Final = Dialect(
+COMPLETIONS: Final = CallDialect(
     "openai",
     "completions",
     openai_calls.DONE,
@@ -43,7 +43,7 @@ COMPLETIONS: Final = Dialect(
     openai_calls.read_completion_answer,
     openai_calls.join_completion,
 )
-MESSAGES: Final = Dialect(
+MESSAGES: Final = CallDialect(
     "anthropic",
     "messages",
     anthropic_calls.LAST,

@@ -12,12 +12,12 @@ from anyio import to_thread
 
 from eventlog.errors import FlywheelError
 
-from .calls import Answer, Call
-from .capture import Capture, Opening
-from .dialects import Dialect, error_body
+from .calls import ModelAnswer, ModelCall
+from .capture import Capture, RunOpening
+from .dialects import CallDialect, error_body
 from .errors import UpstreamLost
 from .openai_calls import with_additions, without_additions
-from .upstream import Event, Upstream
+from .upstream import StreamEvent, Upstream
 
 _LOG = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ class Forwarding:
 
     capture: Capture
     upstream: Upstream
-    dialect: Dialect
-    opening: Opening
-    call: Call
+    dialect: CallDialect
+    opening: RunOpening
+    call: ModelCall
     body: Mapping[str, Any]
     headers: Mapping[str, str]
     wants_logprobs: bool
@@ -75,12 +75,12 @@ class Forwarding:
                 _LOG.error("%s: a streamed call was cut: %s", self.opening.run, problem)
                 yield _error_event(self.dialect, problem)
 
-    def _is_last(self, event: Event) -> bool:
+    def _is_last(self, event: StreamEvent) -> bool:
         if self.dialect.api == "openai":
             return event.data.strip() == self.dialect.last
         return _parsed(event).get("type") == self.dialect.last
 
-    def _take(self, event: Event, parts: list[dict[str, Any]]) -> bytes | None:
+    def _take(self, event: StreamEvent, parts: list[dict[str, Any]]) -> bytes | None:
         """Add an event to what was answered; its bytes for the caller, None for what only recording asked for."""
         part = _parsed(event)
         if not part:
@@ -93,14 +93,14 @@ class Forwarding:
 
     async def _record(self, found: Mapping[str, Any]) -> None:
         try:
-            answer: Answer = self.dialect.read_answer(found)
+            answer: ModelAnswer = self.dialect.read_answer(found)
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             said = f"an answer of another shape ({type(problem).__name__} {problem})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
         await to_thread.run_sync(self.capture.record, self.opening, self.call, answer)
 
 
-def _parsed(event: Event) -> dict[str, Any]:
+def _parsed(event: StreamEvent) -> dict[str, Any]:
     """The JSON object of an event; an empty one if it has none, as a comment or a ping."""
     try:
         found = json.loads(event.data)
@@ -109,7 +109,7 @@ def _parsed(event: Event) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _error_event(dialect: Dialect, problem: FlywheelError) -> bytes:
+def _error_event(dialect: CallDialect, problem: FlywheelError) -> bytes:
     body = json.dumps(error_body(dialect.api, 502, str(problem), type(problem).__name__)).encode()
     head = b"event: error\n" if dialect.api == "anthropic" else b""
     return head + b"data: " + body + b"\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .calls import Answer, Call, Sampled, counted, message_list, picture_of, sampling_of, text_field
+from .calls import ModelAnswer, ModelCall, Sampled, token_count, message_list, picture_of, sampling_of, text_field
 from .errors import BadCall
 
 if TYPE_CHECKING:
@@ -26,12 +26,12 @@ _CONSTRAINTS: Final = (
 _ADDED: Final = ("logprobs", "token_ids")
 
 
-def read_chat(body: Mapping[str, Any]) -> Call:
+def read_chat(body: Mapping[str, Any]) -> ModelCall:
     """A request for a chat completion. Raises BadCall."""
     pictures: list[Blob] = []
     messages = tuple(_with_addresses(message, pictures) for message in message_list(body))
     most = body.get("max_completion_tokens", body.get("max_tokens"))
-    return Call(
+    return ModelCall(
         model=text_field(body, "model"),
         messages=messages,
         pictures=tuple({picture.digest: picture for picture in pictures}.values()),
@@ -42,14 +42,14 @@ def read_chat(body: Mapping[str, Any]) -> Call:
     )
 
 
-def read_completion(body: Mapping[str, Any]) -> Call:
+def read_completion(body: Mapping[str, Any]) -> ModelCall:
     """A request for a completion of one prompt, a text or token ids. Raises BadCall."""
     prompt = body.get("prompt")
     is_ids = isinstance(prompt, list) and bool(prompt) and all(isinstance(each, int) for each in prompt)
     if not isinstance(prompt, str) and not is_ids:
         raise BadCall(where="prompt", actual="neither a text nor token ids", expected="one prompt a request")
     wants_logprobs = body.get("logprobs") is not None
-    return Call(
+    return ModelCall(
         model=text_field(body, "model"),
         messages=({"role": "prompt", "content": prompt},),
         pictures=(),
@@ -122,25 +122,25 @@ def without_additions(answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[
     return {**answer, "choices": choices}
 
 
-def read_chat_answer(answer: Mapping[str, Any]) -> Answer:
+def read_chat_answer(answer: Mapping[str, Any]) -> ModelAnswer:
     """A chat completion. Raises BadCall's kin by shape: KeyError, TypeError, ValueError."""
     return _answer(answer, _chat_sample)
 
 
-def read_completion_answer(answer: Mapping[str, Any]) -> Answer:
+def read_completion_answer(answer: Mapping[str, Any]) -> ModelAnswer:
     """A completion. Raises KeyError, TypeError, ValueError if it has another shape."""
     return _answer(answer, _text_sample)
 
 
-def _answer(answer: Mapping[str, Any], sample: Any) -> Answer:
+def _answer(answer: Mapping[str, Any], sample: Any) -> ModelAnswer:
     usage = answer.get("usage") or {}
     choices = sorted(answer["choices"], key=lambda choice: choice.get("index", 0))
     first = choices[0] if choices else {}
-    return Answer(
+    return ModelAnswer(
         model=str(answer.get("model") or ""),
         samples=tuple(sample(choice).plain() for choice in choices),
-        input_tokens=counted(usage.get("prompt_tokens")),
-        output_tokens=counted(usage.get("completion_tokens")),
+        input_tokens=token_count(usage.get("prompt_tokens")),
+        output_tokens=token_count(usage.get("completion_tokens")),
         prompt_token_ids=answer.get("prompt_token_ids") or first.get("prompt_token_ids"),
     )
 

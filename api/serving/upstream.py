@@ -15,7 +15,7 @@ from agents.models.wire import LONGEST_SAID
 from agents.tls import tls_context
 
 from ..settings import Settings
-from .dialects import Api, Dialect
+from .dialects import Api, CallDialect
 from .errors import NoUpstream, UnknownModel, UpstreamAnswered, UpstreamLost, UpstreamRefused
 
 CONNECT_S: Final = 10.0
@@ -34,7 +34,7 @@ LOCAL: Final = "transformers:"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """One event of a stream: its bytes as they came, with the blank line that ends it, and its data."""
 
     raw: bytes
@@ -55,7 +55,7 @@ class Upstream:
         kept = {name: given[name] for name in _PASSED if name in given}
         return {"anthropic-version": _VERSION, **kept} if self.api == "anthropic" else kept
 
-    async def ask(self, dialect: Dialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+    async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """The whole answer to a call. Raises UpstreamRefused, UpstreamAnswered, UpstreamLost."""
         with _named(self.url):
             answer = await self.client.post(f"{self.url}/{dialect.path}", json=body, headers=self.headers(headers))
@@ -70,8 +70,8 @@ class Upstream:
 
     @asynccontextmanager
     async def stream(
-        self, dialect: Dialect, body: Mapping[str, Any], headers: Mapping[str, str]
-    ) -> AsyncIterator[AsyncIterator[Event]]:
+        self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """The events of a streamed answer. Raises UpstreamRefused, UpstreamAnswered, UpstreamLost."""
         request = self.client.build_request(
             "POST", f"{self.url}/{dialect.path}", json=body, headers=self.headers(headers)
@@ -102,14 +102,14 @@ class _named:  # noqa: N801  (a context manager, used as a function)
             raise UpstreamLost(url=self._url, actual=said) from problem
 
 
-async def _events(answer: httpx2.Response, url: str) -> AsyncIterator[Event]:
+async def _events(answer: httpx2.Response, url: str) -> AsyncIterator[StreamEvent]:
     waiting = b""
     with _named(url):
         async for part in answer.aiter_bytes():
             waiting = (waiting + part).replace(b"\r\n", b"\n")
             while b"\n\n" in waiting:
                 raw, waiting = waiting.split(b"\n\n", 1)
-                yield Event(raw + b"\n\n", _data(raw))
+                yield StreamEvent(raw + b"\n\n", _data(raw))
 
 
 def _data(raw: bytes) -> str:
@@ -166,7 +166,7 @@ def served_tokens(settings: Settings) -> dict[str, str | bool]:
     }
 
 
-def check_model(upstream: Upstream | None, dialect: Dialect, model: str) -> Upstream:
+def check_model(upstream: Upstream | None, dialect: CallDialect, model: str) -> Upstream:
     """The model server if it speaks the dialect and has the model. Raises NoUpstream, UnknownModel."""
     if upstream is None:
         raise NoUpstream(

@@ -31,7 +31,9 @@ def main() -> None:
 
 
 def _answer(body: dict[str, object]) -> dict[str, object]:
-    tokens = [{"token": sign, "logprob": -0.25, "bytes": None, "top_logprobs": []} for sign in TEXT.split()]
+    tokens: list[dict[str, object]] = [
+        {"token": sign, "logprob": -0.25, "bytes": None, "top_logprobs": []} for sign in TEXT.split()
+    ]
     choice = {
         "index": 0,
         "message": {"role": "assistant", "content": TEXT, "refusal": None},

@@ -10,7 +10,7 @@ import polars as pl
 from eventlog.events import DpoQuery, GrpoQuery, SftQuery
 
 from ..groups import GroupState
-from ..row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
+from .row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
 from .advantages import NANO, advantages, centred_rewards
 from .curation import SelectedSibling, reward_of
 from .packing import Content, Value

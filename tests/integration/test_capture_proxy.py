@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import anthropic
 import anyio
@@ -99,7 +99,7 @@ def streamed(parts: Sequence[Mapping[str, Any]], *, ends: bool = True) -> Answer
 
 
 def part(text: str, finish: str | None = None) -> dict[str, Any]:
-    logprobs = {"content": [{"token": sign, "logprob": -0.5, "bytes": None, "top_logprobs": []} for sign in text]}
+    logprobs: Any = {"content": [{"token": sign, "logprob": -0.5, "bytes": None, "top_logprobs": []} for sign in text]}
     ids = [ord(sign) for sign in text]
     choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish, "logprobs": logprobs, "token_ids": ids}
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}
@@ -116,7 +116,7 @@ def test_a_chat_of_an_unchanged_client_is_recorded_with_ids_and_logprobs_that_it
     proxy, upstream = served(lambda _: "four")
     house = proxy[2]
     client = client_at(proxy, "ext-1")
-    content = [
+    content: Any = [
         {"type": "text", "text": "2 + 2?"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}},
     ]
@@ -170,11 +170,12 @@ def test_tools_are_recorded_and_a_forced_one_marks_the_call_as_constrained(serve
     body = {"id": "c", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
     proxy, _ = served(lambda _: JSONResponse(body))
     client = client_at(proxy, "ext-1")
+    tools: Any = [WEATHER]
     for forced in ("auto", "required"):
         answer = client.chat.completions.create(
-            model=MODEL, messages=[{"role": "user", "content": "rain?"}], tools=[WEATHER], tool_choice=forced
+            model=MODEL, messages=[{"role": "user", "content": "rain?"}], tools=tools, tool_choice=cast("Any", forced)
         )
-        assert answer.choices[0].message.tool_calls[0].function.name == "weather"
+        assert cast("Any", answer).choices[0].message.tool_calls[0].function.name == "weather"
     free, bound = (completion_of(proxy[2], call) for call in calls_of(proxy[2], "ext-1"))
     assert free["samples"][0]["tool_calls"] == [tool]
     assert ("constrained" in free, bound["constrained"]) == (False, True)
@@ -195,7 +196,7 @@ def test_a_message_of_anthropics_client_is_recorded_whole(served: Callable[..., 
     proxy, upstream = served(as_stream if is_streamed else lambda _: "four", model_api="anthropic")
     address, token, house = proxy
     client = anthropic.Anthropic(base_url=f"{address}/ext-1", api_key=token, max_retries=0)
-    asked: dict[str, Any] = {
+    asked: Any = {
         "model": MODEL,
         "max_tokens": 9,
         "system": "Be short.",

@@ -87,7 +87,7 @@ def swept(house: House, client: EnvClient, name: str, seeds: range, trials: Tria
     tasks = tuple(each for each in site_templates(client) if each.template_id == TASK)
     generator = SeedSweep(name, tasks, seeds, 2)
     return plan(
-        house, house.views(), "marketplace", generator, rng_seed=3, trials=trials, kinds=COURSE.kinds, decay=None
+        house, house.views(), "marketplace", generator, rng_seed=3, trials=trials, kinds=COURSE.kinds, forgetting=None
     )
 
 

@@ -15,7 +15,7 @@ from api.house import House
 from api.queries.datasets import find_dataset
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery
 from eventlog.weights_folder import Base
-from projections.row_columns import TRAINED, Kind
+from projections.datasets.row_columns import TRAINED, Kind
 from tests.tiny import Row, make_base, sampled
 from tests.unit.test_policy_samples import PolicyCall, PolicyRun, play
 from trainer.bases import load_model, load_tokenizer

@@ -25,7 +25,7 @@ from api.training.stages import Stage, train_stage
 from api.training.verify import retrain
 from eventlog.events import SftQuery
 from eventlog.weights_folder import Base
-from projections.row_columns import Kind
+from projections.datasets.row_columns import Kind
 from tests.learned import frozen, play_sampled, with_models
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows, write_rows
 from trainer.checkpoint import load_checkpoint, load_tensors

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from eventlog.weights_folder import TENSORS, Base
-from projections.row_columns import Kind
+from projections.datasets.row_columns import Kind
 from tests.tiny import dpo_rows, make_base, request, sampled, sft_rows
 from trainer.checkpoint import Checkpoint, load_checkpoint, load_tensors
 from trainer.request import Config, DpoConfig, GrpoConfig, Lora, ParentRef, SftConfig, TrainingRequest

@@ -158,7 +158,7 @@ def test_an_artifact_without_lessons_is_what_it_was_before_there_were_any() -> N
     store, _, marks = a_history()
     artifact, blob = build_memory_artifact(ReplayedViews(store, marks["rewrite"]), "base")
     assert blob.body.startswith(b'{"rewrites":[{')
-    assert artifact.memory.folds == {"rewrites": 3}
+    assert artifact.memory.folds == {"rewrites": 4}
     nothing = build_memory_artifact(ReplayedViews(store, marks["nothing"]), "base")
     assert nothing[1] == forget_everything("base")[1]
 

@@ -12,7 +12,7 @@ from api.errors import Unknown
 from api.queries.evaluations import list_benchmark_ledgers, list_evaluations
 from api.queries.groups import list_groups, show_group
 from api.queries.log_status import check_chain, newest_events
-from api.queries.overview import show_loop
+from api.queries.overview import show_overview
 from api.queries.runs import RunFilter, find_runs
 from api.queries.success import success_curves
 from api.queries.timelines import align_turns, read_timeline, recent_runs
@@ -118,7 +118,7 @@ def test_siblings_have_advantages_over_those_that_played_the_artifact_as_it_is()
 
 def test_the_state_of_the_loop_is_told_as_of_a_position() -> None:
     store, views = golden()
-    now, start = show_loop(views), show_loop(ReplayedViews(store, Position(0)))
+    now, start = show_overview(views), show_overview(ReplayedViews(store, Position(0)))
     assert (now.graded, now.sweeps, now.evaluations, now.datasets) == (72, 2, 1, 1)
     assert (now.decisions, now.is_empty, start.is_empty) == ({"promote": 1}, False, True)
     assert now.pieces_with("quarantined") == 1

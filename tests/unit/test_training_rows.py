@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from projections.row_columns import TRAINED, Kind
+from projections.datasets.row_columns import TRAINED, Kind
 from trainer.errors import (
     BadRow,
     DatasetEmpty,

@@ -23,7 +23,7 @@ from .desk import WorkerDesk
 from .forge import Forge
 from .journal import LoopJournal
 from .opening import Opening, open_loop
-from .turn import Turn, record_turn, take_turn
+from .turn import WorkerTurn, record_turn, take_turn
 
 if TYPE_CHECKING:
     from .loop import LoopMeans
@@ -93,11 +93,11 @@ class Fanout:
                 return
         over = desk.begin()
         if over is not None:
-            turn = Turn({"error": f"the budget is spent: {over.why}"}, Confidence(0, "error", None))
+            turn = WorkerTurn({"error": f"the budget is spent: {over.why}"}, Confidence(0, "error", None))
         else:
             turn = take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
         if note:
-            turn = Turn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
+            turn = WorkerTurn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
         with self.journal.lock:
             spent = desk.spent if over is None else Amounts()
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
@@ -206,7 +206,7 @@ class Fanout:
         result["skills_created"] = [child.text_at(each.content) for each in written]
         spent = child.budget.spent
         actual = Amounts(loops=spent.loops, workers=spent.workers + 1, tokens=spent.tokens, tool_calls=spent.tool_calls)
-        turn = Turn(result, confidence, child=child.loop)
+        turn = WorkerTurn(result, confidence, child=child.loop)
         with self.journal.lock:
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, actual))
 

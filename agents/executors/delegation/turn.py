@@ -26,7 +26,7 @@ from .workers import Worker
 
 
 @dataclass(frozen=True)
-class Turn:
+class WorkerTurn:
     """What a worker's turn came to."""
 
     result: dict[str, Any]
@@ -37,14 +37,16 @@ class Turn:
     note: str = ""
 
 
-def take_turn(worker: Worker, envelope: Envelope, desk: WorkerDesk, truth: GroundTruth, config: LoopConfig) -> Turn:
+def take_turn(
+    worker: Worker, envelope: Envelope, desk: WorkerDesk, truth: GroundTruth, config: LoopConfig
+) -> WorkerTurn:
     """Have a worker do an envelope, and repair what its critique finds. Raises ModelFailure."""
     order = work_order(envelope, desk)
     turn = _attempt(worker, envelope, order, desk, truth)
     if not config.critique.enabled:
         return turn
     judged = critique(turn.result, envelope.required_fields, turn.confidence.micro)
-    turn = Turn(turn.result, turn.confidence, judged)
+    turn = WorkerTurn(turn.result, turn.confidence, judged)
     for number in range(1, config.critique.max_repair_attempts + 1):
         if turn.critique is None or not turn.critique.is_critical:
             break
@@ -53,7 +55,7 @@ def take_turn(worker: Worker, envelope: Envelope, desk: WorkerDesk, truth: Groun
         after = critique(better.result, envelope.required_fields, better.confidence.micro)
         stuck = is_fixpoint(compared_text(turn.result), compared_text(better.result))
         if after.score >= turn.critique.score:
-            turn = Turn(better.result, better.confidence, after, number)
+            turn = WorkerTurn(better.result, better.confidence, after, number)
         if stuck:
             break
     return turn
@@ -92,7 +94,9 @@ def order_again(order: WorkOrder, judged: Critique) -> WorkOrder:
     )
 
 
-def record_turn(journal: LoopJournal, envelope: Envelope, turn: Turn, desk: WorkerDesk, settled: AnyEvent) -> None:
+def record_turn(
+    journal: LoopJournal, envelope: Envelope, turn: WorkerTurn, desk: WorkerDesk, settled: AnyEvent
+) -> None:
     """Append the settlement, the result and its skills together."""
     iteration = desk.iteration
     error = isinstance(turn.result.get("error"), str)
@@ -160,14 +164,14 @@ def _skills_of(envelope: Envelope, result: dict[str, Any], config: LoopConfig) -
     return list({each.name: each for each in (*long_enough, *skills_in(result, config.skills.min_words))}.values())
 
 
-def _attempt(worker: Worker, envelope: Envelope, order: WorkOrder, desk: WorkerDesk, truth: GroundTruth) -> Turn:
+def _attempt(worker: Worker, envelope: Envelope, order: WorkOrder, desk: WorkerDesk, truth: GroundTruth) -> WorkerTurn:
     try:
         result = worker.work(order, desk)
     except (WorkerOverBudget, WorkerFailed) as failure:
-        return Turn({"error": str(failure)}, Confidence(0, "error", None))
+        return WorkerTurn({"error": str(failure)}, Confidence(0, "error", None))
     reported = micro_of(result.get("confidence"))
     calls = (desk.passed_calls, desk.tool_calls)
-    return Turn(result, confidence_of(reported, truth.confidence(envelope, result), calls))
+    return WorkerTurn(result, confidence_of(reported, truth.confidence(envelope, result), calls))
 
 
 def _plan_status(micro: int) -> Any:
