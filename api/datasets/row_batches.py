@@ -38,6 +38,7 @@ from projections.datasets.plan_rows import (
     step_digest,
     to_frame,
 )
+from projections.datasets.row_columns import SCHEMAS
 from projections.datasets.sampled import CallFact, read_demonstrated, read_sampled, read_sampled_or_text
 from projections.datasets.token_rows import frame_of, token_rows
 from projections.engine.paging import page_states
@@ -46,7 +47,6 @@ from projections.engine.rows import EventRow, row_of
 from projections.engine.views import Views
 from projections.groups import GROUPS, GroupState, find_group, page_groups, pick_groups
 from projections.rewards import REWARDS
-from projections.datasets.row_columns import SCHEMAS
 from projections.runs import RUNS, RunState
 from projections.taint import left_out
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .calls import ModelAnswer, ModelCall, Sampled, token_count, message_list, picture_of, sampling_of, text_field
+from .calls import ModelAnswer, ModelCall, Sampled, message_list, picture_of, sampling_of, text_field, token_count
 from .errors import BadCall
 
 if TYPE_CHECKING:

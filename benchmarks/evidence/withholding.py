@@ -24,7 +24,7 @@ class Delay:
 
 
 def watch(rule: PairedRule, shares: Trials, base: float, harm: float, draws: np.random.RandomState) -> Delay:
-    """One course of groups, in each of which one piece may be withheld. With all pieces, runs pass at the rate `base`."""
+    """One course of groups, each of which may withhold one piece; with all pieces runs pass at the rate `base`."""
     decides: Paired = rule_of(rule.model_dump(mode="json"))  # type: ignore[assignment]
     known, trials, others = [Evidence()] * PIECES, 0, 0
     for group in range(1, MOST_GROUPS + 1):

@@ -10,11 +10,11 @@ import polars as pl
 from eventlog.events import DpoQuery, GrpoQuery, SftQuery
 
 from ..groups import GroupState
-from .row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
 from .advantages import NANO, advantages, centred_rewards
 from .curation import SelectedSibling, reward_of
 from .packing import Content, Value
 from .plan_rows import ConversationMessage
+from .row_columns import MESSAGE, MESSAGES, SCHEMAS, Kind
 from .sampled import SampledCall, Stretch, stretches
 
 _MICRO = 1_000_000

@@ -40,9 +40,9 @@ from projections.datasets.advantages import NANO, advantages
 from projections.datasets.curation import judged_by_log
 from projections.datasets.packing import pack_row
 from projections.datasets.refusals import REFUSALS
+from projections.datasets.row_columns import SCHEMAS
 from projections.datasets.sampled import CallFact, SampledCall, stretches
 from projections.groups import find_groups
-from projections.datasets.row_columns import SCHEMAS
 from tests.integration.test_rest_samples import frozen as benchmark
 from tests.integration.test_rest_samples import template
 from tests.unit.test_policy_samples import (
