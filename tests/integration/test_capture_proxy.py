@@ -183,7 +183,7 @@ def test_tools_are_recorded_and_a_forced_one_marks_the_call_as_constrained(serve
 
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_message_of_anthropics_client_is_recorded_whole(served: Callable[..., Any], is_streamed: bool) -> None:
-    events = [
+    events: list[dict[str, Any]] = [
         {"type": "message_start", "message": message({"model": MODEL}, "") | {"content": [], "stop_reason": None}},
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "four"}},
