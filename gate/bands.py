@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from eventlog.events import ArmSummary, Verdict
-from projections.alpha import AlphaState
+from projections.alpha import AlphaState, Spending
 
 from .figures import count_noun, decimal, dollars
 
@@ -37,16 +37,22 @@ _CHECKS: Final = (
 _OTHER = "a regression, or another check"
 
 
-def tells_figures(ledger: AlphaState | None, evaluation: str, *, is_succeeded: bool) -> bool:
+def tells_figures(ledger: AlphaState | None, evaluation: str, *, is_succeeded: bool, is_playing: bool) -> bool:
     """True if the sealed figures of an evaluation may be told.
 
-    That is so once its benchmark was retired, because it is exhausted or has a successor, and after an inspection that
-    was paid for. An evaluation from before there was a ledger spent no alpha that a look could break.
+    That is so once its benchmark was retired, because it has a successor or is exhausted and nothing is played on it
+    (whose alpha may come back), and after an inspection that was paid for. An evaluation from before there was a ledger
+    spent no alpha that a look could break.
     """
-    if ledger is None or ledger.is_exhausted or is_succeeded:
+    if ledger is None or is_succeeded or (ledger.is_exhausted and not is_playing):
         return True
     inspected = evaluation in {look.evaluation for look in ledger.inspections}
-    return inspected or not any(each.evaluation == evaluation and each.challenge for each in ledger.spendings)
+    return inspected or not any(_counts(each) and each.evaluation == evaluation for each in ledger.spendings)
+
+
+def _counts(spending: Spending) -> bool:
+    """True if a spending belongs to the ledger and stayed spent."""
+    return bool(spending.challenge) and not spending.is_returned
 
 
 def difference_band(mean_delta: int | None) -> Band:

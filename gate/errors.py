@@ -46,7 +46,7 @@ class BenchmarkExists(FlywheelError):
 
 
 class AlreadySucceeded(FlywheelError):
-    """The benchmark {benchmark} was succeeded by {actual}: expected a benchmark without a successor. Refresh {actual}."""
+    """The benchmark {benchmark} was succeeded by {actual}: expected a benchmark without a successor. Use {actual}."""
 
 
 class NoFreshSeeds(FlywheelError):

@@ -116,11 +116,10 @@ def plan_stage(config: Config | WarmupConfig, base: Base, device: Device, frame:
 
 
 def _longest(frame: pl.DataFrame) -> int:
-    """Tokens of the longest row: the prompt and the longest part after it."""
-    prompts = frame["prompt_ids"].list.len().cast(pl.Int64)
-    parts = [name for name in ("completion_ids", "chosen_ids", "rejected_ids") if name in frame.columns]
-    sums = [prompts + frame[name].list.len().cast(pl.Int64) for name in parts]
-    return max(int(total) for each in sums for total in each)
+    """Width of a batch of any rows, in tokens: prompts are padded to the longest prompt, and what follows likewise."""
+    names = [name for name in ("completion_ids", "chosen_ids", "rejected_ids") if name in frame.columns]
+    widths = {name: max(map(int, frame[name].list.len())) for name in ("prompt_ids", *names)}
+    return widths["prompt_ids"] + max(widths[name] for name in names)
 
 
 def _fitting(per_row: int, most: int, available: int | None) -> int:

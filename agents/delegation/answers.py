@@ -47,6 +47,8 @@ def parse_object(text: str) -> dict[str, Any] | None:
     """The object that a text is, or None. A number that is not finite makes no object."""
     try:
         value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+        if "\\ud" in text.lower():  # half of a pair of escapes is no text: no event could hold it
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

@@ -13,6 +13,8 @@ ALWAYS: Final = frozenset(
         "subprocess",
         "sys",
         "ctypes",
+        "_ctypes",
+        "_posixsubprocess",
         "importlib",
         "signal",
         "multiprocessing",

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import unquote
@@ -21,6 +22,7 @@ import httpx2
 LARGEST_BODY: Final = 16 * 2**20
 _OWN: Final = frozenset({"connection", "content-length", "content-encoding", "host", "keep-alive", "transfer-encoding"})
 _TEXT: Final = ("text/", "application/json", "application/javascript", "application/xhtml+xml")
+_PLAIN: Final = (("content-type", "text/plain"),)
 _UNQUOTED: Final = 4
 TIMEOUT_S: Final = 30.0
 
@@ -45,7 +47,9 @@ def proxy_pages(admin_paths: Collection[str], headers: Collection[str]) -> Itera
         _plain_path(posixpath.dirname(path)) for path in admin_paths
     }
     dropped = {*_OWN, *(name.lower() for name in headers)}
-    with httpx2.Client(trust_env=False, timeout=TIMEOUT_S, follow_redirects=False) as web:
+    # without a jar of its own: what one agent is given must not be sent for the next
+    jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    with httpx2.Client(trust_env=False, timeout=TIMEOUT_S, follow_redirects=False, cookies=jar) as web:
 
         class Handler(_Forwarding):
             client, target, blocked, hidden = web, upstream, closed - {"/"}, frozenset(dropped)
@@ -87,18 +91,18 @@ class _Forwarding(BaseHTTPRequestHandler):
         upstream = self.target["url"]
         if length > LARGEST_BODY or upstream is None or is_admin_path(self.path, self.blocked):
             self.rfile.read(min(length, LARGEST_BODY))
-            self._answer(HTTPStatus.NOT_FOUND, {"content-type": "text/plain"}, b"There is nothing at this address.\n")
+            self._answer(HTTPStatus.NOT_FOUND, _PLAIN, b"There is nothing at this address.\n")
             return
         sent = {name: value for name, value in self.headers.items() if name.lower() not in self.hidden}
         path = "/" + self.path.partition("#")[0].lstrip("/")
         try:
             got = self.client.request(self.command, f"{upstream}{path}", headers=sent, content=self.rfile.read(length))
         except httpx2.HTTPError:
-            self._answer(HTTPStatus.BAD_GATEWAY, {"content-type": "text/plain"}, b"The site does not answer.\n")
+            self._answer(HTTPStatus.BAD_GATEWAY, _PLAIN, b"The site does not answer.\n")
             return
         own = f"http://{self.headers.get('host') or ''}"
-        kept = {name: value for name, value in got.headers.items() if name.lower() not in _OWN}
-        kept = {name: value.replace(upstream, own) for name, value in kept.items()}
+        given = [(name, value) for name, value in got.headers.multi_items() if name.lower() not in _OWN]
+        kept = [(name, value.replace(upstream, own)) for name, value in given]
         body = got.content
         if str(got.headers.get("content-type", "")).startswith(_TEXT):
             body = body.replace(upstream.encode(), own.encode())
@@ -106,9 +110,9 @@ class _Forwarding(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = _forward  # noqa: N815 (the server's names)
 
-    def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+    def _answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in headers:
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()

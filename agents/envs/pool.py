@@ -158,15 +158,25 @@ class PooledSite(Connected):
 
     def close(self, instance: Instance | str) -> None:
         """End the instance's process; its place in the pool is free then."""
-        self._free.put(self._take_out(instance))
+        running = self._remove(instance)
+        try:
+            running.stack.close()
+        finally:
+            self._free.put(running.pages)
 
     def _take_out(self, instance: Instance | str) -> ProxiedPages:
         """End the process of an instance. Returns the proxy that was before it."""
-        running = self._of(instance)
-        with self._lock:
-            self._running.pop(instance_id(instance), None)
+        running = self._remove(instance)
         running.stack.close()
         return running.pages
+
+    def _remove(self, instance: Instance | str) -> _Running:
+        """The process of an instance, which no other caller gets. Raises what `_of` does."""
+        with self._lock:
+            running = self._running.pop(instance_id(instance), None)
+        if running is None:
+            raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
+        return running
 
     def _start(self, seed: int, pages: ProxiedPages, name: str) -> Instance:
         """Start a process, check its seed, and open its pages to the agent. On failure its place is free again."""

@@ -211,7 +211,8 @@ def explain_(
         state = find_verdict(views, evaluation)
         is_sealed = state.decision is not None and not may_tell(views, state.benchmark, evaluation)
         if spend and is_sealed:
-            views, is_sealed = _spend(house, state), False
+            views = _spend(house, state)
+            is_sealed = not may_tell(views, state.benchmark, evaluation)
         if plot is not None:
             if is_sealed:
                 raise FiguresSealed(evaluation=evaluation, benchmark=state.benchmark)

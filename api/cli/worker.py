@@ -20,6 +20,7 @@ from agents.models.model import Model
 from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
+from agents.suites.tasks import NO_OPERATIONS
 from eventlog.database import OutagePatience
 
 from ..controllers.fast import Controller
@@ -124,6 +125,7 @@ def worker(
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
         watching: Watching = nobody
+        operations = NO_OPERATIONS
         advisor: Model | None = None
         if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)
@@ -133,7 +135,7 @@ def worker(
             own = folders_of(house)
             doing = stack.enter_context(executor_of(executor, house.settings, inside=placed.inside, folder_of=own))
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
-            operations = operations_on(house, site)
+            operations = operations_on(house, site) if verify_steps else NO_OPERATIONS
             checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)
             watching = stack.enter_context(checking)
             client = placed.environment if "runner" in chosen else None
@@ -160,6 +162,7 @@ def worker(
             watching=watching,
             advisor=advisor,
             rule=course.rule,
+            operations=operations,
             controlling=controlling,
             give_up=is_over.set,
         )

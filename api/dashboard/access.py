@@ -93,7 +93,8 @@ def sign_in_page(request: Request, house: HouseOf) -> Response:
 def sign_in(request: Request, house: HouseOf, token: Text = "", visitor: Text = "") -> Response:
     """Begin a session for the holder of a token."""
     check_origin(request)
-    if not hmac.compare_digest(request.cookies.get(VISITOR, "-").encode(), visitor.encode(errors="replace")):
+    held = request.cookies.get(VISITOR, "")
+    if not held or not hmac.compare_digest(held.encode(), visitor.encode(errors="replace")):
         raise ForgedForm(actual="it lacks the secret of the sign-in page")
     found = holder(access_views(house), token.strip())
     if found is None:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlog.chain import EXACT
+from gate.bands import coarse_reasons, explain_bands
 from gate.explain import explain
 
 from ..queries.evaluations import list_benchmark_ledgers, list_evaluations
-from ..queries.verdicts import show_verdict
+from ..queries.verdicts import find_verdict, may_tell
 from ..routes.reading import Id, Reading
 from .pages import render_page
 
@@ -44,8 +45,8 @@ def gate(request: Request, views: Reading, before: Before = None) -> Response:
 @router.get("/gate/{evaluation:path}")
 def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response:
     """One evaluation: what was decided, why, with which numbers, and what it spent."""
-    state = show_verdict(views, evaluation).verdict
-    verdict = state.verdict_reached()
+    state = find_verdict(views, evaluation)
+    verdict, is_told = state.verdict_reached(), may_tell(views, state.benchmark, evaluation)
     champion, challenger = state.artifacts()
     ledgers = [each for each in list_benchmark_ledgers(views) if each.benchmark == state.benchmark]
     return render_page(
@@ -54,11 +55,10 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
         area="gate",
         position=views.upto,
         state=state,
-        verdict=verdict,
         decision=DECISIONS.get(state.decision or "", "The arms are still playing."),
         champion=champion,
         challenger=challenger,
-        rows=explain(verdict)[2:] if verdict else (),
-        reasons=verdict.reasons if verdict else (),
+        rows=(explain if is_told else explain_bands)(verdict)[2:] if verdict else (),
+        reasons=(verdict.reasons if is_told else coarse_reasons(verdict)) if verdict else (),
         ledger=ledgers[0] if ledgers else None,
     )

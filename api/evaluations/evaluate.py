@@ -18,10 +18,11 @@ from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
 from eventlog.store import Position
 from gate.alpha import next_alpha
-from gate.errors import AlreadyOpened, ChampionMoved
+from gate.errors import AlreadyOpened, AlreadySucceeded, ChampionMoved
 from gate.judge import judge
 from gate.jurisdiction import MissingVerdict, describe_missing
 from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
+from gate.renewal import newest_successor
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews, Views
@@ -56,8 +57,9 @@ def challenge(
 
     Both arms play the plans of the `suite` (None: the version that the last sweep was played from).
 
-    An open evaluation with the same arguments is resumed, because its alpha is spent. Raises BenchmarkExhausted,
-    UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
+    An open evaluation with the same arguments is resumed, because its alpha is spent. The figures of a benchmark with a
+    successor are told, so it judges nobody. Raises AlreadySucceeded, BenchmarkExhausted, UnknownTemplate, NotServed,
+    ActsElsewhere, without opening an evaluation.
     """
     name, _ = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
@@ -65,6 +67,9 @@ def challenge(
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
     if under_way is not None:
         return under_way
+    newest = newest_successor(house.views().find(BENCHMARKS), benchmark.benchmark)
+    if newest != benchmark.benchmark:
+        raise AlreadySucceeded(benchmark=benchmark.benchmark, actual=newest)
     next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
     refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
     plans = () if executor.name in PLANLESS else _plans(house, benchmark, suite)

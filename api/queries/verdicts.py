@@ -56,15 +56,21 @@ def find_verdict(views: Views, evaluation: str) -> VerdictState:
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
     """True if the sealed figures of an evaluation may be told."""
     is_succeeded = any(state.successor_of == benchmark for state in views.find(BENCHMARKS).values())
-    return tells_figures(views.get(ALPHA, benchmark), evaluation, is_succeeded=is_succeeded)
+    ledger = views.get(ALPHA, benchmark)
+    names = () if ledger is None else [spending.evaluation for spending in ledger.spendings]
+    is_playing = any(state.decision is None for state in views.find_each(VERDICTS, names).values())
+    return tells_figures(ledger, evaluation, is_succeeded=is_succeeded, is_playing=is_playing)
 
 
 def tell_verdict(views: Views, state: VerdictState) -> VerdictState:
     """The evaluation, without the figures of the sealed part that may not be told yet."""
-    read = state.verdict_reached()
-    if read is None or state.verdict is None or may_tell(views, state.benchmark, state.evaluation):
+    if may_tell(views, state.benchmark, state.evaluation):
         return state
-    return replace(state, verdict=hide_figures(state.verdict, read))
+    looks = tuple({**look, "p_value": None} for look in state.looks)
+    read = state.verdict_reached()
+    if read is None or state.verdict is None:
+        return replace(state, looks=looks)
+    return replace(state, looks=looks, verdict=hide_figures(state.verdict, read))
 
 
 def verdict_row(views: Views, state: VerdictState) -> VerdictRow:

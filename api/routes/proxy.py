@@ -9,9 +9,11 @@ from typing import Any, Final
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.security import HTTPAuthorizationCredentials
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
+from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 from eventlog.events import TokenRole
 from projections.access import TokenState
@@ -83,8 +85,9 @@ async def _forward(request: Request, house: House, dialect: CallDialect, run: st
     try:
         token = await to_thread.run_sync(_admit, request, house)
         async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge) as raw:
-            body = read_object(raw)
-            call = dialect.read_call(body)
+            body = await to_thread.run_sync(read_object, raw)
+            call = await to_thread.run_sync(dialect.read_call, body)
+            del raw
         upstream = check_model(request.app.state.upstream, dialect, call.model)
         opening = _opening(request, token, run)
         capture: Capture = request.app.state.capture
@@ -106,6 +109,8 @@ async def _forward(request: Request, house: House, dialect: CallDialect, run: st
         await anext(parts)
     except FlywheelError as problem:
         return _refusal(dialect, problem)
+    except SQLAlchemyError as problem:
+        return _refusal(dialect, database_error(problem))
     return StreamingResponse(_closing(parts), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 

@@ -47,6 +47,8 @@ def _with_addresses(message: dict[str, Any], pictures: list[Blob]) -> Mapping[st
 
 
 def _part(part: Any, pictures: list[Blob]) -> Json:
+    if isinstance(part, dict) and isinstance(part.get("content"), list):
+        return {**part, "content": [_part(each, pictures) for each in part["content"]]}
     source = part.get("source") if isinstance(part, dict) else None
     if not isinstance(source, dict) or source.get("type") != "base64":
         return part  # type: ignore[no-any-return]  # any JSON that came in

@@ -81,8 +81,9 @@ def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object of a request's body. Raises BadCall."""
     try:
         found = json.loads(body)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # what the log cannot hold is refused here
     except (ValueError, RecursionError) as problem:
-        raise BadCall(where="body", actual=f"not JSON ({problem})", expected="a JSON object") from problem
+        raise BadCall(where="body", actual=f"not plain JSON ({problem})", expected="a JSON object") from problem
     if not isinstance(found, dict):
         raise BadCall(where="body", actual=type(found).__name__, expected="a JSON object")
     return found

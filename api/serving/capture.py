@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 JSON_TYPE: Final = "application/json"
 EXECUTOR: Final = "proxy"
 _REMEMBERED: Final = 4096
+NAME_MOST: Final = 200
+"""The most characters of a name in an event."""
+
 SWEEP: Final = "ext-proxy"
 OUTSIDE_ENVIRONMENT: Final = "outside"
 
@@ -100,7 +103,7 @@ class Capture:
             index=0,
             step=None,
             role="policy",
-            model=answer.model or call.model,
+            model=(answer.model or call.model)[:NAME_MOST],
             sampling=call.sampling,
             messages=nodes[-1].digest,
             images=tuple(picture.digest for picture in call.pictures),

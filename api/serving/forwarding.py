@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyio import to_thread
+from sqlalchemy.exc import SQLAlchemyError
 
+from agents.models.wire import LONGEST_SAID
+from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 
 from .calls import ModelAnswer, ModelCall
@@ -53,7 +56,7 @@ class Forwarding:
         return without_additions(found, self.body) or found
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """The bytes of a streamed answer. The event that ends it follows when the call is recorded.
+        """The bytes of a streamed answer. What says that it is finished follows when the call is recorded.
 
         A failure after the first byte is told by an event of the dialect, and the stream ends without its last event.
         Raises UpstreamLost and its kin before the first byte.
@@ -61,14 +64,18 @@ class Forwarding:
         async with self.upstream.stream(self.dialect, self.sent, self.headers) as events:
             yield b""
             parts: list[dict[str, Any]] = []
+            held: list[bytes] = []
             try:
                 async for event in events:
                     if self._is_last(event):
                         await self._record(self.dialect.join(parts))
-                        yield event.raw
+                        for each in (*held, event.raw):
+                            yield each
                         return
                     shown = self._take(event, parts)
-                    if shown is not None:
+                    if shown is not None and (held or _finishes(event)):
+                        held.append(shown)
+                    elif shown is not None:
                         yield shown
                 raise UpstreamLost(url=self.upstream.url, actual="its stream ended before the last event")
             except FlywheelError as problem:
@@ -85,6 +92,9 @@ class Forwarding:
         part = _parsed(event)
         if not part:
             return event.raw
+        if part.get("error") and "choices" not in part:
+            said = f"an error in its stream: {str(part['error'])[:LONGEST_SAID]}"
+            raise UpstreamLost(url=self.upstream.url, actual=said)
         parts.append(part)
         if self.dialect.api == "anthropic" or "choices" not in part:
             return event.raw
@@ -97,7 +107,21 @@ class Forwarding:
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             said = f"an answer of another shape ({type(problem).__name__} {problem})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
-        await to_thread.run_sync(self.capture.record, self.opening, self.call, answer)
+        try:
+            await to_thread.run_sync(self.capture.record, self.opening, self.call, answer)
+        except SQLAlchemyError as problem:
+            raise database_error(problem) from problem
+        except ValueError as problem:
+            said = f"an answer that cannot be stored ({type(problem).__name__})"
+            raise UpstreamLost(url=self.upstream.url, actual=said) from problem
+
+
+def _finishes(event: StreamEvent) -> bool:
+    """True if an event tells the caller that the answer is finished: many stop to read there."""
+    part = _parsed(event)
+    return part.get("type") == "message_delta" or any(
+        choice.get("finish_reason") for choice in part.get("choices") or ()
+    )
 
 
 def _parsed(event: StreamEvent) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def read_chat(body: Mapping[str, Any]) -> ModelCall:
 
 def read_completion(body: Mapping[str, Any]) -> ModelCall:
     """A request for a completion of one prompt, a text or token ids. Raises BadCall."""
+    if body.get("echo"):
+        raise BadCall(where="echo", actual="true", expected="false: an echoed prompt is no sample")
     prompt = body.get("prompt")
     is_ids = isinstance(prompt, list) and bool(prompt) and all(isinstance(each, int) for each in prompt)
     if not isinstance(prompt, str) and not is_ids:
@@ -62,7 +64,7 @@ def read_completion(body: Mapping[str, Any]) -> ModelCall:
 
 def _is_constrained(body: Mapping[str, Any]) -> bool:
     form = body.get("response_format")
-    bound = isinstance(form, dict) and form.get("type") not in {None, "text"}
+    bound = isinstance(form, dict) and form.get("type") not in (None, "text")
     forced = body.get("tool_choice") not in {None, "auto", "none"} if _is_plain(body.get("tool_choice")) else True
     return bound or forced or any(body.get(name) is not None for name in _CONSTRAINTS)
 
@@ -93,10 +95,16 @@ def _has_picture(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("image_url"), dict)
 
 
+def _asks(body: Mapping[str, Any]) -> bool:
+    """True if a caller asks for logprobs; 0 asks for those of the drawn tokens."""
+    given = body.get("logprobs")
+    return given is not None and given is not False
+
+
 def with_additions(body: Mapping[str, Any], *, logprobs: bool, token_ids: bool, is_chat: bool) -> dict[str, Any]:
     """The body with what recording needs and the caller did not ask for: logprobs, token ids, usage of a stream."""
     further: dict[str, Any] = {}
-    if logprobs and body.get("logprobs") in {None, False}:
+    if logprobs and not _asks(body):
         further["logprobs"] = True if is_chat else 1
     if token_ids:
         further["return_token_ids"] = True
@@ -117,7 +125,7 @@ def without_additions(answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[
     if not asked.get("return_token_ids"):
         answer = {key: value for key, value in answer.items() if key != "prompt_token_ids"}
     dropped = {"token_ids"} if not asked.get("return_token_ids") else set[str]()
-    dropped |= {"logprobs"} if asked.get("logprobs") in {None, False} else set()
+    dropped |= set[str]() if _asks(asked) else {"logprobs"}
     choices = [{key: value for key, value in choice.items() if key not in dropped} for choice in answer["choices"]]
     return {**answer, "choices": choices}
 

@@ -24,6 +24,7 @@ from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
+from agents.suites.tasks import NO_OPERATIONS, Operations
 from eventlog.errors import FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Position
@@ -91,6 +92,7 @@ class SiteRunner:
     watching: Watching = nobody
     advisor: Model | None = None
     rule: PromotionRule = PAIRED
+    operations: Operations = NO_OPERATIONS
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 
@@ -176,6 +178,7 @@ class SiteRunner:
             self.watching,
             inspector=inspector_of(self.executor),
             advisor=self.advisor,
+            operations=self.operations,
         )
         return Met(planned, gone, views, means)
 
@@ -216,6 +219,7 @@ def work(
     watching: Watching = nobody,
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
+    operations: Operations = NO_OPERATIONS,
     controlling: Controlling | None = None,
     give_up: Callable[[], None] = lambda: None,
 ) -> None:
@@ -227,7 +231,7 @@ def work(
     """
 
     def runner_at(at: Environment, lost: Callable[[FlywheelError], None]) -> Runner:
-        return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule), tell)
+        return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule, operations), tell)
 
     running = None if client is None else partial(runner_at, client)
     working = _work(house, running, tell, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling)

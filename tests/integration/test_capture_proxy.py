@@ -163,6 +163,28 @@ def test_a_stream_that_the_model_server_cuts_is_an_error_and_no_call(served: Cal
     assert calls_of(proxy[2], "ext-1") == []
 
 
+def test_a_caller_that_stops_reading_where_the_answer_is_finished_has_its_call_recorded(
+    served: Callable[..., Any],
+) -> None:
+    proxy, _ = served(streamed([part("fo"), part("ur", "stop"), USAGE]))
+    stream = client_at(proxy, "ext-1").chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "2 + 2?"}], stream=True
+    )
+    next(each for each in stream if each.choices[0].finish_reason)
+    stream.close()
+    assert len(calls_of(proxy[2], "ext-1")) == 1
+
+
+def test_a_failure_that_the_model_server_tells_in_its_stream_is_no_call(served: Callable[..., Any]) -> None:
+    proxy, _ = served(streamed([part("fo"), {"error": {"message": "out of memory"}}]))
+    stream = client_at(proxy, "ext-1").chat.completions.create(
+        model=MODEL, messages=[{"role": "user", "content": "2 + 2?"}], stream=True
+    )
+    with pytest.raises(openai.APIError, match="out of memory"):
+        list(stream)
+    assert calls_of(proxy[2], "ext-1") == []
+
+
 def test_tools_are_recorded_and_a_forced_one_marks_the_call_as_constrained(served: Callable[..., Any]) -> None:
     tool = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
     said = {"role": "assistant", "content": None, "tool_calls": [tool]}
@@ -282,6 +304,7 @@ def test_each_wrong_call_is_refused_before_it_reaches_the_model(served: Callable
         ("/ext-1/v1/chat/completions", bearer, good | {"messages": []}, 400),
         ("/ext-1/v1/chat/completions", bearer, good | {"temperature": "hot"}, 400),
         ("/ext-1/v1/chat/completions", bearer, [1], 400),
+        ("/ext-1/v1/completions", bearer, {"model": MODEL, "prompt": "2 + 2 =", "echo": True}, 400),
         ("/ext-1/v1/chat/completions", bearer, good | {"user": "x" * 5000}, 413),
     ]
     with httpx2.Client(base_url=address) as rest:

@@ -38,6 +38,8 @@ REFUSED = {
             # sockets, processes, kill, ptrace, mounts, modules, keys, namespaces, bpf, io_uring
             "41-50 53 56-59 62 101 133 155 161 165 166 175 200 234 248-250 259 272 288 297-299 303 304 307 308 310 311 "
             "313 319 321-323 424 425 434 438 "
+            # shared memory, which no limit counts; fchmodat2, setxattrat, removexattrat
+            "29-31 452 463 466 "
             # truncate, rename, mkdir, creat, link, unlink, chmod, chown, xattr, utime
             "76 77 82-88 90-94 132 188-190 235 258 260 261 263-266 268 280 285 316"
         ),
@@ -47,7 +49,7 @@ REFUSED = {
         0xC00000B7,
         read_numbers(
             "198-212 220 221 129-131 117 39-41 51 104-106 217-219 242 243 269 97 240 241 264 265 268 270 271 273 "
-            "276 279-282 424 425 434 438 5-7 33-38 45-47 52-55 88"
+            "276 279-282 424 425 434 438 5-7 33-38 45-47 52-55 88 194-197 452 463 466"
         ),
         ((56, 2),),
     ),

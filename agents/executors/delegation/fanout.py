@@ -47,8 +47,8 @@ class SubmanagerTree:
     def enter(self, depth: int, limits: LoopLimits, *, is_new: bool) -> str | None:
         """Count a sub-manager in. Returns why it may not run, or None. One that is resumed is not new."""
         with self.lock:
-            counted = budget.TreeCounts(self.total if is_new else 0, self.concurrent)
-            refused = budget.may_promote(counted, depth, limits)
+            counted = budget.TreeCounts(self.total, self.concurrent)
+            refused = budget.may_promote(counted, depth, limits) if is_new else None
             if refused is None:
                 self.total += is_new
                 self.concurrent += 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,9 +89,7 @@ class CommandWorker:
         }
         told = json.dumps(asked, default=str).encode()
         try:
-            ended = subprocess.run(  # noqa: S603 the operator named this command
-                self.command, input=told, capture_output=True, timeout=self.timeout_s, check=False
-            )
+            ended = run_in_group(self.command, told, self.timeout_s)
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise WorkerFailed(worker=order.worker, actual=str(problem)[:300]) from problem
         found = recover_object(ended.stdout[:LONGEST_OUTPUT].decode(errors="replace"))
@@ -96,6 +97,20 @@ class CommandWorker:
             said = ended.stderr.decode(errors="replace").strip()[-300:]
             raise WorkerFailed(worker=order.worker, actual=f"exit {ended.returncode}, no JSON object; {said}")
         return found.value
+
+
+def run_in_group(command: tuple[str, ...], told: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a process group of its own, which ends with it. Raises OSError, TimeoutExpired."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(  # noqa: S603 the operator named this command
+        command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+    ) as child:
+        try:
+            out, said = child.communicate(told, timeout=timeout_s)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, child.returncode, out, said)
 
 
 @dataclass(frozen=True)
