@@ -264,5 +264,22 @@ def test_what_a_rollback_quarantined_does_not_come_back_by_an_older_name(flywhee
     assert (code, verdict["decision"]) == (2, "hold")
     assert "left out, because it is quarantined: rw-80280fbd00d0" in err
     assert verdict["challenger"]["artifact"]["memory"]["without"] == ["rw-80280fbd00d0"]
-    assert verdict["mean_delta"] == 0
+    assert (verdict["mean_delta"], verdict["bands"]["mean_delta"]) == (None, "about equal")
     assert flywheel("gate", "verify", "eval-2")[0] == 0
+
+
+@pytest.mark.writes
+def test_sealed_figures_are_told_in_bands_until_a_look_at_them_is_paid(flywheel: Flywheel, tmp_path: Path) -> None:
+    promoted = shown(flywheel, "champion", "history")[1]["champion"]
+    flywheel("gate", "run", "--challenger", promoted, "--test", "bootstrap")
+    code, out, _ = flywheel("gate", "explain", "eval-2")
+    assert (code, "about equal: at most 0.1 apart" in out, "win rate" in out) == (0, True, False)
+    code, _, err = flywheel("gate", "explain", "eval-2", "--plot", str(tmp_path / "one.svg"))
+    assert (code, "The figures of eval-2 are sealed" in " ".join(err.split())) == (1, True)
+    (before,) = shown(flywheel, "gate", "ledger")
+    code, out, err = flywheel("gate", "explain", "eval-2", "--spend")
+    assert (code, "win rate" in out, "it judges one challenger fewer" in " ".join(err.split())) == (0, True, True)
+    (after,) = shown(flywheel, "gate", "ledger")
+    assert (before["inspected"], after["inspected"]) == ([], ["eval-2"])
+    assert after["left"] == before["left"] - before["alpha"] // before["challengers"]
+    assert flywheel("gate", "explain", "eval-2", "--spend")[2] == ""

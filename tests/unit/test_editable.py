@@ -146,6 +146,14 @@ def test_uplift_with_and_without_are_apart_and_a_trial_without_controls_is_none(
     assert uplift([trial(True, "")]) is None
 
 
+def test_trials_at_one_seed_are_one_unit_of_an_uplift() -> None:
+    trials = [msgspec.structs.replace(trial(True, "0 of 3"), env_seed=seed) for seed in (1, 1, 1, 2)]
+    trials.append(msgspec.structs.replace(trial(False, "3 of 3"), env_seed=3))
+    found = uplift(trials)
+    assert found is not None
+    assert (found.trials, found.seeds, found.mean) == (5, 3, 333_333)
+
+
 def test_a_trial_that_does_not_count_enters_no_uplift() -> None:
     trials = [trial(True, "3 of 3"), trial(True, "0 of 3", counts=False)]
     assert uplift(trials) == uplift(trials[:1])
