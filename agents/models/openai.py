@@ -128,7 +128,7 @@ class OpenAI:
             token_ids=settings.offers_token_ids,
             seed=True,
             images=True,
-            schema=True,
+            schema=not settings.offers_token_ids,  # ids are for training, and answers under a schema are no rows of it
         )
         self._settings = settings
         self._checking = Lock()

@@ -60,6 +60,13 @@ class RunRow(MarkedRun, frozen=True, kw_only=True):
     reward: RunReward | None
 
 
+class RewardAnswer(msgspec.Struct, frozen=True):
+    """The position of a reported reward in the log."""
+
+    run: str
+    position: int
+
+
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """Runs in order of name; `next` is the name to continue after, null where no more follow."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
 from fastapi import APIRouter, Response
 from pydantic import Field
 
@@ -52,18 +51,11 @@ class RewardBody(FrozenModel):
     passed: bool
 
 
-class RewardAnswer(msgspec.Struct, frozen=True):
-    """The position of the reward in the log."""
-
-    run: str
-    position: int
-
-
 @router.post(
     "/{run_id}/reward",
     summary="Close a run of your own agent with its reward",
     responses={
-        200: answer_of(RewardAnswer, "The reward is in the log; the same reward again changes nothing."),
+        200: answer_of(queries.RewardAnswer, "The reward is in the log; the same reward again changes nothing."),
         403: problem_of("The token did not start this run, or its role may not."),
         404: problem_of("There is no such run."),
         409: problem_of("The run has another reward, or is missing."),
@@ -74,7 +66,7 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
     if not run_id.startswith(OUTSIDE):
         raise ForeignRunName(what="run", actual=run_id, expected=OUTSIDE)
     position = report_reward(house, token.token, run_id, round(body.score * 1_000_000), passed=body.passed)
-    return reply(RewardAnswer(run_id, position))
+    return reply(queries.RewardAnswer(run_id, position))
 
 
 @router.get(

@@ -47,7 +47,7 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     ledgers.LedgerAnswer,
     outcomes.OutcomePage,
     *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
-    *(runs.RunPage, runs.RunAnswer),
+    *(runs.RunPage, runs.RewardAnswer, runs.RunAnswer),
     *(substrates.SubstratePage, substrates.SubstrateAnswer),
     *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),
     *(verdicts.VerdictList, verdicts.VerdictAnswer),

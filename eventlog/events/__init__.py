@@ -72,7 +72,7 @@ NAMES: dict[str, str] = {
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",
     "rewrites": (
-        "Anchor Change EditStep FollowLink InsertSteps PairedRule PreferTarget PromotionRule ReplaceUrl "
+        "Anchor Change EditStep EnvSeed FollowLink InsertSteps PairedRule PreferTarget PromotionRule ReplaceUrl "
         "RewriteLost RewriteProposed RewriteSource RewriteWon SeedsRule"
     ),
     "runs": (

@@ -80,10 +80,10 @@ class SeedsRule(FrozenModel):
     cold_after_days: Count = 30
 
 
-Unit = Literal["instance", "seed"]
+_Unit = Literal["instance", "seed"]
 """What counts as one trial: each run beside its siblings, or the first of all at a seed, which tasks may share."""
 
-Odds = Annotated[int, Field(ge=2, le=1_000)]
+_Odds = Annotated[int, Field(ge=2, le=1_000)]
 
 
 class PairedRule(FrozenModel):
@@ -124,8 +124,8 @@ class PairedRule(FrozenModel):
     )
     single_trials: Count = 80
     cold_after_days: Count = 30
-    unit: Annotated[Unit, Field(exclude_if=lambda unit: unit == "instance")] = "instance"
-    odds: Annotated[tuple[Odds, ...], Field(exclude_if=lambda odds: not odds)] = ()
+    unit: Annotated[_Unit, Field(exclude_if=lambda unit: unit == "instance")] = "instance"
+    odds: Annotated[tuple[_Odds, ...], Field(exclude_if=lambda odds: not odds)] = ()
     e_value: Annotated[Count, Field(exclude_if=lambda value: not value)] = 0
     futile: Annotated[tuple[tuple[Count, Count], ...], Field(exclude_if=lambda futile: not futile)] = ()
 

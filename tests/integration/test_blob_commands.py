@@ -50,7 +50,9 @@ def damage(owner: Engine, address: str) -> None:
 
 
 def name_in_log(engine: Engine, address: str) -> None:
-    PostgresStore(engine).append([Append("run/x", (sample("StepTaken", run="x", observation=address),), "test")])
+    PostgresStore(engine).append(
+        [Append("run/x", (sample("StepTaken", run="x", observation=address, argument=None),), "test")]
+    )
 
 
 @pytest.mark.reads

@@ -30,6 +30,8 @@ NO_STATE = frozenset(
         ("replay",),  # up to --to
         ("blobs", "list"),  # of the bytes that are kept now
         ("blobs", "verify"),
+        ("suite", "check"),  # of a file
+        ("delegate", "replay"),  # of the whole record of a loop
         ("db", "status"),
         ("doctor",),
     }
@@ -58,6 +60,9 @@ CHANGES = (
     "worker",
     "train",
     "publish",
+    "add",
+    "resume",
+    "answer",
 )
 """The last words of commands that do something."""
 

@@ -158,9 +158,8 @@ def test_the_command_builds_them_with_a_base_and_refuses_one_without_the_other(
     assert shown["rows"] > 0
     kept = blob_addresses(next(iter(empty_house.store.read(types=("DatasetFrozen",)))).event)
     assert kept == (base.tokenizer, base.chat_template)
-    for wrong in (asked, [*asked[:-1], "policy", "--base", str(base.path)]):
-        assert run_command(wrong) != 0
-        assert "both or neither" in capsys.readouterr().err
+    assert run_command(asked) != 0
+    assert "--runs demonstration needs --base" in capsys.readouterr().err
     group = next(iter(find_groups(empty_house.views())))
     asked = ["dataset", "slice", "sft", "--json", "--group", group, "--runs", "demonstration", "--min-score", "0"]
     assert run_command([*asked, "--base", str(base.path)]) == 0
@@ -205,8 +204,8 @@ def test_what_was_drawn_is_never_tokenised_and_a_demonstration_is_no_draw(
 
 def test_tokens_and_demonstrations_go_together_and_a_demonstration_keeps_no_session() -> None:
     tokens = Tokens(tokenizer="a" * 64, chat_template="b" * 64)
-    for wrong in ({"runs": "policy", "tokens": tokens}, {"runs": "demonstration"}, {"tokens": tokens}):
-        with pytest.raises(ValueError, match="both or neither"):
+    for wrong in ({"runs": "plan", "tokens": tokens}, {"runs": "demonstration"}, {"tokens": tokens}):
+        with pytest.raises(ValueError, match="expected `tokens` with"):
             SftQuery.model_validate(wrong)
     with pytest.raises(SessionNotKept):
         refuse_session_not_kept("key", Demonstrator())

@@ -368,6 +368,8 @@ SERVED: dict[str, Any] = {"tokenizer": "a" * 64, "chat_template": "b" * 64, "pro
 def growing(asked: Asked) -> JSONResponse:
     """A policy whose tokens are characters, each message closed by token 1. Seeds that 5 divides give up."""
     messages = asked.body["messages"]
+    if "top_logprobs" in asked.body:  # asked once whether its logprobs are processed; it does not say
+        return JSONResponse(chat_completion(asked.body, "blue"))
     said = rule(asked) if asked.body["seed"] % 5 or len(messages) < 7 else "no action"
     answer = chat_completion(asked.body, said)
     answer["prompt_token_ids"] = [token for m in messages for token in (*map(ord, _text(m)), 1)]

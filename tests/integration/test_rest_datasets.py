@@ -37,7 +37,7 @@ def test_a_dataset_is_listed_and_shown(client: TestClient, digest: str) -> None:
     shown = client.get(f"/v1/datasets/{digest}").json()["dataset"]
     assert listed == shown
     assert (shown["rows"], shown["groups"], shown["refused"]) == (6, 2, {"below_score": 1})
-    assert client.get("/v1/datasets", params={"as_of": shown["upto"]}).json() == {"datasets": []}
+    assert client.get("/v1/datasets", params={"as_of": shown["upto"]}).json() == {"datasets": [], "next": None}
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/*", ARROW, f"{NDJSON};q=0.5, {ARROW}"])

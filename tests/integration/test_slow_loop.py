@@ -98,7 +98,7 @@ class Dying:
 
     def say(self, text: str) -> None:
         self.said.append(text)
-        self.left -= 1
+        self.left -= not text.startswith("memory: ")  # said after the event that each new attempt appends
         if self.left < 0:
             raise Killed
 
