@@ -23,7 +23,8 @@ from api.course import BASE, Course
 from api.house import House
 from api.settings import Settings
 from api.sweeps.jobs import jobs_of, play_jobs
-from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import play_sweep
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.events import Artifact, PairedRule, Trials
 from eventlog.postgres import PostgresStore

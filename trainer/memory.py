@@ -134,7 +134,7 @@ def free_bytes(device: Device) -> int | None:
 
         free, _ = torch.cuda.mem_get_info(device.name)
         return int(free)
-    found = (_available(), *(_left(limit, used) for limit, used in _CGROUPS))
+    found = (_available(), *(_remaining_bytes(limit, used) for limit, used in _CGROUPS))
     return min((each for each in found if each is not None), default=None)
 
 
@@ -151,7 +151,7 @@ def _available() -> int | None:
         return None
 
 
-def _left(limit: Path, used: Path) -> int | None:
+def _remaining_bytes(limit: Path, used: Path) -> int | None:
     """What a control group leaves; None if it sets no limit."""
     try:
         return max(0, int(limit.read_text()) - int(used.read_text()))

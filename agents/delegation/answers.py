@@ -36,7 +36,7 @@ def recover_object(text: str) -> RecoveredObject | None:
         if value is not None:
             return RecoveredObject(value, how)
     start = cut.find("{")
-    for candidate in () if start < 0 else _closed(cut[start:]):
+    for candidate in () if start < 0 else _balance_brackets(cut[start:]):
         value = parse_object(candidate)
         if value:
             return RecoveredObject(value, "truncated")
@@ -108,7 +108,7 @@ def _balanced_end(text: str, start: int) -> int | None:
     return None
 
 
-def _closed(text: str) -> Iterator[str]:
+def _balance_brackets(text: str) -> Iterator[str]:
     """The text cut after each of its last values, with every open bracket closed; the longest first."""
     cuts: list[tuple[int, str]] = []
     stack: list[str] = []

@@ -96,7 +96,7 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
     """The JSON schema of a manager's answer, closed and without defaults, for structured output."""
     text: dict[str, JsonValue] = {"type": "string"}
     names: dict[str, JsonValue] = {"type": "array", "items": text}
-    envelope = _closed(
+    envelope = _object_schema(
         {
             "worker_id": text,
             "instructions": text,
@@ -107,10 +107,10 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
             "tests_hypothesis": text,
         }
     )
-    subtask = _closed({"id": text, "description": text, "dependencies": names, "success_criteria": text})
-    hypothesis = _closed({"id": text, "cause": text, "test": text})
+    subtask = _object_schema({"id": text, "description": text, "dependencies": names, "success_criteria": text})
+    hypothesis = _object_schema({"id": text, "cause": text, "test": text})
     kinds: list[JsonValue] = list(offered)
-    shape = _closed(
+    shape = _object_schema(
         {
             "decision": {"type": "string", "enum": kinds},
             "reasoning": text,
@@ -119,7 +119,7 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
             "subtasks": {"type": "array", "items": subtask},
             "failed_worker": text,
             "hypotheses": {"type": "array", "items": hypothesis},
-            "final_result": _closed({"summary": text, "answer": text}),
+            "final_result": _object_schema({"summary": text, "answer": text}),
         }
     )
     return Schema("ManagerAnswer", shape)
@@ -228,6 +228,6 @@ def _text(value: object) -> str:
     return value.strip()[:LONGEST_TEXT] if isinstance(value, str) else ""
 
 
-def _closed(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _object_schema(properties: dict[str, JsonValue]) -> dict[str, JsonValue]:
     required: list[JsonValue] = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -23,7 +23,8 @@ from ..errors import Unknown
 from ..queries.sweeps import plans_of
 from ..sweeps.executors import Way
 from ..sweeps.missing import MissingGroup, describe_missing, read_missing
-from ..sweeps.plan import Draw, biased_generator, play_sweep
+from ..sweeps.plan import Draw, biased_generator
+from ..sweeps.play import play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say

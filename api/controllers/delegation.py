@@ -102,7 +102,7 @@ def offered_skills(views: Views, config: LoopConfig) -> tuple[OfferedSkill, ...]
     """The skills of ended loops and those that were imported, by name, as many as a catalogue holds."""
     found: list[OfferedSkill] = []
     for page in page_states(views, SKILLS):
-        closed = _closed(views, {each.loop for each in page.values() if each.loop is not None})
+        closed = _ended_loops(views, {each.loop for each in page.values() if each.loop is not None})
         found += [
             OfferedSkill(skill=name, line=each.line, content=each.content)
             for name, each in page.items()
@@ -117,7 +117,7 @@ def offered_tools(views: Views, config: LoopConfig) -> tuple[OfferedTool, ...]:
     """The tools of ended loops in the namespaces of a configuration, by name, as many as a registry holds."""
     found: list[OfferedTool] = []
     for page in page_states(views, TOOLS):
-        closed = _closed(views, {each.loop for each in page.values()})
+        closed = _ended_loops(views, {each.loop for each in page.values()})
         found += [
             OfferedTool(tool=name, code_hash=each.code_hash, content=each.content)
             for name, each in page.items()
@@ -128,5 +128,5 @@ def offered_tools(views: Views, config: LoopConfig) -> tuple[OfferedTool, ...]:
     return tuple(found[: config.tools.max_total])
 
 
-def _closed(views: Views, loops: set[str]) -> set[str]:
+def _ended_loops(views: Views, loops: set[str]) -> set[str]:
     return {name for name, each in views.pick(LOOPS, loops).items() if not each.is_open}

@@ -45,16 +45,8 @@ from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import describe_executor, plays
 from ..sweeps.missing import count_missing, nothing_graded
-from ..sweeps.plan import (
-    Draw,
-    biased_generator,
-    first_facts,
-    make_up,
-    next_sweep_name,
-    plan,
-    play_sweep,
-    site_templates,
-)
+from ..sweeps.plan import Draw, biased_generator, first_facts, next_sweep_name, plan, site_templates
+from ..sweeps.play import make_up, play_sweep
 from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import FLOOR, FRUITLESS, Next, cover_tasks, decide

@@ -40,14 +40,8 @@ from ..queries.facts import require
 from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.missing import is_in_vain, nothing_graded
-from ..sweeps.plan import (
-    first_facts,
-    kept_to_judge,
-    next_sweep_name,
-    plan,
-    play_sweep,
-    site_templates,
-)
+from ..sweeps.plan import first_facts, kept_to_judge, next_sweep_name, plan, site_templates
+from ..sweeps.play import play_sweep
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress

@@ -20,7 +20,8 @@ from ..course import Course
 from ..house import House
 from ..queries.sweeps import plans_of
 from ..reporter import Reporter
-from ..sweeps.plan import extend, play_sweep
+from ..sweeps.plan import extend
+from ..sweeps.play import play_sweep
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 
 

@@ -28,7 +28,8 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
 from ..queries.sweeps import planned_by, sweeps_on
 from ..reporter import Reporter
-from ..sweeps.plan import is_planned, plan, play_sweep
+from ..sweeps.plan import is_planned, plan
+from ..sweeps.play import play_sweep
 from ..sweeps.seeds import fresh_seeds
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED

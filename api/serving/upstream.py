@@ -123,10 +123,10 @@ def _check(answer: httpx2.Response, url: str) -> None:
     status = answer.status_code
     if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
         raise UpstreamRefused(url=url, actual=status)
-    raise UpstreamAnswered(actual=status, said=_said(answer), retry_after=answer.headers.get("retry-after"))
+    raise UpstreamAnswered(actual=status, said=_server_message(answer), retry_after=answer.headers.get("retry-after"))
 
 
-def _said(answer: httpx2.Response) -> str:
+def _server_message(answer: httpx2.Response) -> str:
     """The server's own message, shortened; it never repeats a key, which only the pool holds."""
     try:
         error = json.loads(answer.content).get("error")

@@ -13,7 +13,7 @@ from ..course import Course
 from ..errors import ForgedEvents
 from ..history.disown import refuse_forged
 from ..house import House
-from .plan import make_up
+from .play import make_up
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Plan and play sweeps, for the controllers and for `flywheel rollout`."""
+"""Plan sweeps, for the controllers and for `flywheel rollout`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.learning.memory import EVERY_KIND, build_memory_artifact, content_reader, forget_everything
-from agents.learning.trial_results import Outcomes, credits_of
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_by
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
@@ -26,7 +25,6 @@ from eventlog.events import (
     PieceKind,
     Spec,
     Suite,
-    SweepEnded,
     SweepPlanned,
     Template,
     Trials,
@@ -37,24 +35,16 @@ from projections.contamination import contaminated_runs
 from projections.costs import COSTS, PRICES
 from projections.engine.views import PostgresViews, Views
 from projections.failures import FAILURES
-from projections.memories import candidacies
-from projections.rewards import REWARDS
-from projections.runs import PLANLESS, RUNS
+from projections.runs import PLANLESS
 
 from ..course import BASE, CONTROLLER, Course
 from ..errors import NotExtended, SweepExists
-from ..history.disown import refuse_forged
 from ..house import House
-from ..locks import learning_alone
 from ..queries.champion import present_champion
-from ..queries.runs import pending_specs
-from ..queries.sweeps import plans_of, sweeps_on, whole_sweep
-from ..reporter import Reporter
-from .allocate import allot, choice_appends, credit_choices
+from ..queries.sweeps import sweeps_on
+from .allocate import allot, choice_appends
 from .candidates import TrialPool, trial_pool
-from .capture import capture_from
-from .executors import options_of, recorded_as, refuse_other
-from .jobs import jobs_of, play_jobs
+from .executors import recorded_as
 
 KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
 """Seeds reserved for a site's first benchmark."""
@@ -249,76 +239,3 @@ def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec
     if not isinstance(house.store.append([request])[0], Committed | Repeated):
         raise NotExtended(sweep=sweep.sweep, actual=specs[0].spec_id)
     return event
-
-
-def play_sweep(
-    house: House,
-    client: Environment,
-    sweep: SweepPlanned,
-    course: Course,
-    reporter: Reporter,
-    executor: Executor = PLAN,
-) -> None:
-    """Play the pending runs of a sweep, credit its trials, and capture new pieces.
-
-    Raises OtherExecutor, BlobMissing, ForgedEvents, and what refuse_unserved raises.
-    """
-    refuse_other(executor, sweep, f"Use {options_of(sweep)}.")
-    refuse_unserved(executor, (sweep.artifact,))
-    views = house.views()
-    jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
-    play_jobs(house, client, f"sweep {sweep.sweep} with artifact {sweep.artifact}", jobs, course, reporter, executor)
-    learn_from(house, sweep, course)
-
-
-def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
-    """Credit the trials of an ended sweep, capture new pieces, and record that this is done. Idempotent.
-
-    Raises BlobMissing, and ForgedEvents before anything that a forged event could mislead.
-    """
-    with learning_alone(house.engine, sweep.environment):
-        refuse_forged(house.views())
-        credit(house, sweep)
-        if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
-            return
-        if sweep.learns:
-            capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
-        _end(house, sweep)
-
-
-def _end(house: House, sweep: SweepPlanned) -> None:
-    """Append that a sweep has ended, if no run of any of its plans is pending.
-
-    A sweep that is extended meanwhile stays open. Raises ForgedEvents.
-    """
-    views, stream = house.views(), f"sweep/{sweep.sweep}"
-    refuse_forged(views)
-    version = max((each.version for each in house.store.read(stream=stream, upto=views.upto)), default=0)
-    whole = whole_sweep(plans_of(house.store, views, sweep.sweep))
-    if whole is None or pending_specs(views, whole.specs, f"{sweep.sweep}__"):
-        return
-    runs = len(whole.specs)
-    event = SweepEnded(sweep=sweep.sweep, environment=sweep.environment, runs=runs)
-    key = f"sweep-ended:{sweep.sweep}:{runs}"
-    house.store.append([Append(stream, (event,), CONTROLLER, expect=version, key=key)])
-
-
-def make_up(house: House, sweeps: Iterable[SweepPlanned], course: Course) -> None:
-    """Learn from ended sweeps whose player did not, because it was killed or was one of several workers.
-
-    Given-up pieces are not brought back here, because an ended course may have left them so on purpose.
-
-    Raises BlobMissing, ForgedEvents.
-    """
-    for sweep in sweeps:
-        learn_from(house, sweep, course, brings_back=False)
-
-
-def credit(house: House, sweep: SweepPlanned) -> None:
-    """Credit the trials of an ended sweep, in order. An open sweep is skipped, to keep that order."""
-    views, prefix = house.views(), f"{sweep.sweep}__"
-    if pending_specs(views, sweep.specs, prefix):
-        return
-    outcomes = Outcomes(views.find(RUNS, prefix), views.find(REWARDS, prefix), contaminated_runs(views, prefix))
-    house.store.append(credits_of(sweep.specs, outcomes, candidacies(views), CONTROLLER))
-    credit_choices(house, sweep)

@@ -53,7 +53,7 @@ def main(
         with _proxy(server, upstream) as (address, process):
             found = _measure(Address(f"{upstream}/chat/completions", "none"), address, number, process)
             asked = number + max(32, number // PARALLEL)
-            found |= _recorded(server, 2 * asked)
+            found |= _count_recorded(server, 2 * asked)
     targets = {
         f"calls a second with {PARALLEL} callers, to calling directly": at_least(0.95),
         "calls that are not in the log": at_most(0),
@@ -171,7 +171,7 @@ def _cpu_seconds(process: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _recorded(server: Server, answered: int) -> dict[str, float]:
+def _count_recorded(server: Server, answered: int) -> dict[str, float]:
     """Each call that was answered has to be in the log."""
     engine = server.engine(PROJECT)
     store = PostgresStore(engine)

@@ -13,7 +13,8 @@ from api.house import House
 from api.queries.benchmarks import benchmark_seeds
 from api.queries.sweeps import sweeps_on
 from api.reporter import Reporter
-from api.sweeps.plan import plan, play_sweep, site_templates
+from api.sweeps.plan import plan, site_templates
+from api.sweeps.play import play_sweep
 from api.sweeps.seeds import fresh_seeds
 from eventlog.disowned import read_in_force
 from eventlog.events import Forgetting, PairedRule, SweepPlanned, Template, Trials

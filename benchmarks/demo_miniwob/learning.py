@@ -10,7 +10,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.house import House
 from api.reporter import Reporter
-from api.sweeps.plan import next_sweep_name, plan, play_sweep, site_templates
+from api.sweeps.plan import next_sweep_name, plan, site_templates
+from api.sweeps.play import play_sweep
 from eventlog.events import SweepPlanned, Template, Trials
 from projections.memories import candidacies
 from projections.rewards import REWARDS

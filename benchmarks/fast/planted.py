@@ -12,7 +12,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.house import House
 from api.settings import Settings
 from api.sweeps.jobs import jobs_of
-from api.sweeps.plan import credit, first_facts, plan
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import credit
 from benchmarks.log.server import Server
 from eventlog.blobs import Blob, PostgresBlobs
 from eventlog.events import PairedRule, Template, Trials

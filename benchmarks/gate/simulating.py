@@ -12,7 +12,7 @@ from gate.alpha import Alpha
 from gate.eprocess import evidence
 from gate.judge import judge, screen
 
-from .worlds import Chances, Evaluation, World, chances, confirmed, frozen, played
+from .worlds import Chances, Evaluation, World, chances, confirmed, frozen, simulate_arms
 
 MARGIN = Rules().min_mean_delta / 1_000_000
 DECIDING = Rules(bootstrap_samples=1)
@@ -73,7 +73,7 @@ def _seeded(rules: Rules, rng: np.random.Generator) -> Rules:
 
 
 def _promotes(job: Job, truth: Chances, rules: Rules, rng: np.random.Generator) -> bool:
-    evaluation, rules = played(job.world, truth, rng), _seeded(rules, rng)
+    evaluation, rules = simulate_arms(job.world, truth, rng), _seeded(rules, rng)
     if cannot_promote(job.world, evaluation, rules, job.alpha):
         return False
     return verdict_of(job.world, truth, evaluation, rules, job.alpha, rng).decision == "promote"
@@ -102,7 +102,7 @@ def _any_of_family_early(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 def _gained(job: Job, rng: np.random.Generator) -> dict[str, bool]:
     """Answer if a true gain is promoted, or held by regressions alone. Confirms only would-be promotions."""
     truth = chances(job.world, rng)
-    evaluation, rules = played(job.world, truth, rng), _seeded(DECIDING, rng)
+    evaluation, rules = simulate_arms(job.world, truth, rng), _seeded(DECIDING, rng)
     if cannot_promote(job.world, evaluation, rules, job.alpha):
         return {"promoted": False, "held by regressions alone": False}
     verdict = verdict_of(job.world, truth, evaluation, rules, job.alpha, rng)
@@ -112,7 +112,7 @@ def _gained(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 def _caught(job: Job, rng: np.random.Generator) -> dict[str, bool]:
     """Answer if a verdict that would otherwise promote names the one instance that regressed."""
     truth = chances(job.world, rng)
-    evaluation, rules = played(job.world, truth, rng), _seeded(DECIDING, rng)
+    evaluation, rules = simulate_arms(job.world, truth, rng), _seeded(DECIDING, rng)
     verdict = verdict_of(job.world, truth, evaluation, rules, job.alpha, rng)
     would_promote = verdict.decision == "promote" or bool(verdict.regressions)
     return {"caught": "t0__seed0" in verdict.regressions} if would_promote else {}
@@ -120,7 +120,7 @@ def _caught(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 
 def _covered(job: Job, rng: np.random.Generator) -> dict[str, bool]:
     truth = chances(job.world, rng)
-    evaluation, rules = played(job.world, truth, rng), _seeded(Rules(), rng)
+    evaluation, rules = simulate_arms(job.world, truth, rng), _seeded(Rules(), rng)
     verdict = judge(
         evaluation.champion,
         evaluation.challenger,
@@ -134,7 +134,7 @@ def _covered(job: Job, rng: np.random.Generator) -> dict[str, bool]:
 
 def _by_the_seeds(job: Job, rng: np.random.Generator) -> dict[str, bool]:
     """Answer if the gate of the seed documents promotes the same data, with and without its limit on regressions."""
-    evaluation = played(job.world, chances(job.world, rng), rng)
+    evaluation = simulate_arms(job.world, chances(job.world, rng), rng)
     if evaluation.falls_short(MARGIN):
         return {"promoted": False, "promoted, regressions allowed": False}
     benchmark = frozen(job.world.instances, job.world.repeats)

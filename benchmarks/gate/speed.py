@@ -16,7 +16,7 @@ from gate.alpha import Alpha
 from gate.arms import Arm, Result
 from gate.judge import judge
 
-from .worlds import World, chances, frozen, played
+from .worlds import World, chances, frozen, simulate_arms
 
 INSTANCES = 1_000
 SPENT = Alpha(1, 5_000, 5_000)
@@ -76,7 +76,7 @@ def _permuted(samples: tuple[Any, ...], statistic: Callable[..., Any]) -> float:
 def _scored(kind: str) -> tuple[Arm, Arm]:
     world = World(instances=INSTANCES, repeats=1, is_uneven=True)
     rng = np.random.default_rng(5)
-    found = played(world, chances(world, rng), rng)
+    found = simulate_arms(world, chances(world, rng), rng)
     if kind == "binary":
         return found.champion, found.challenger
     return _continuous(found.champion, rng), _continuous(found.challenger, rng)

@@ -122,7 +122,7 @@ def chances(world: World, rng: np.random.Generator) -> Chances:
     return Chances(first, second)
 
 
-def played(world: World, truth: Chances, rng: np.random.Generator) -> Evaluation:
+def simulate_arms(world: World, truth: Chances, rng: np.random.Generator) -> Evaluation:
     """Simulate both arms once."""
     shape = world.instances, world.repeats
     first, second = ((rng.random(shape) < each[:, None]) * 1.0 for each in (truth.champion, truth.challenger))

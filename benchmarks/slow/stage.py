@@ -19,7 +19,8 @@ from api.environments.admission import first_admission, see_admission
 from api.environments.connect import Placed
 from api.house import House, open_house
 from api.settings import Settings
-from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import play_sweep
 from benchmarks.log.server import Server
 from eventlog.events import Template
 from projections.rewards import REWARDS

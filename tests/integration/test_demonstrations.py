@@ -24,7 +24,8 @@ from api.datasets.demonstrations import keep_tokens
 from api.errors import SessionNotKept
 from api.house import House
 from api.sweeps.jobs import refuse_session_not_kept
-from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import play_sweep
 from benchmarks.shipped import PLANS
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing

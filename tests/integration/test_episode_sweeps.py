@@ -18,7 +18,8 @@ from api.environments.connect import placed_at
 from api.errors import WrongWay
 from api.house import House
 from api.sweeps.executors import Way, executor_of
-from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import play_sweep
 from eventlog.events import RewardGraded, StepTaken
 from projections.environments import ENVIRONMENTS
 from tests.golden.make import Quiet

@@ -14,7 +14,8 @@ from api.history.memory_file import export_memory, import_memory
 from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import jobs_of
-from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import credit, play_sweep
 from eventlog.events import PieceKind, RunStarted, SeedsRule, Spec, SweepPlanned, Template, Trials
 from eventlog.store import Position
 from projections.memories import candidacies, piece_kind

@@ -13,7 +13,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.history.replay import replay_run
 from api.house import House
-from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import play_sweep
 from eventlog.events import (
     Applied,
     InsertSteps,
@@ -36,7 +37,8 @@ CHEAPEST_FIRST = Step(type="select_option", intent="sort from low to high", labe
 OWNERS = Step(type="select_option", intent="private owners only", label="Seller", value="Private owner")
 
 KNOWS, LACKS = "marketplace.lead_filtered_search", "marketplace.phone_reveal"
-RULE = PairedRule()
+RULE = PairedRule(looks=(5,), least_v=15, bound=40)
+"""A rule that five trials can satisfy: each of them plays runs that fail, and those try every cure first."""
 EVERY_GROUP = Trials(treated_micro=1_000_000, withheld_micro=0)
 SEEDS = range(3)
 

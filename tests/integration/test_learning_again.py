@@ -17,7 +17,8 @@ from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.sweeps import sweeps_on, whole_sweep
 from api.sweeps.capture import capture_from
-from api.sweeps.plan import first_facts, make_up, plan
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import make_up
 from eventlog import appending
 from eventlog.appending import Cursor
 from eventlog.blobs import Blob

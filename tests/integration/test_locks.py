@@ -25,7 +25,8 @@ from api.house import House
 from api.locks import admitting_alone, is_controlled, learning_alone, only_controller, training_alone
 from api.queries.sweeps import rounds_of
 from api.sweeps import worker
-from api.sweeps.plan import first_facts, learn_from, plan
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import learn_from
 from api.training.stages import working_folder
 from eventlog.codec import encode_append
 from eventlog.errors import LockLost

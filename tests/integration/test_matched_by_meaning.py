@@ -18,7 +18,8 @@ from api.history.replay import replay_run
 from api.history.whatif.compose import if_rule
 from api.house import House
 from api.sweeps.jobs import jobs_of
-from api.sweeps.plan import first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import play_sweep
 from eventlog.blobs import Blob
 from eventlog.events import (
     HintRecorded,

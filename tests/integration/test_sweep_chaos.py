@@ -23,7 +23,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.house import House
 from api.reporter import Advance, Reporter
-from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import play_sweep
 from api.sweeps.progress import sweep_progress
 from benchmarks.shipped import templates
 from eventlog.events import RewardGraded, RunFinished, SweepPlanned

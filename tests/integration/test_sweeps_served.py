@@ -18,7 +18,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.cli.output import TerminalReporter
 from api.course import Course
 from api.house import House
-from api.sweeps.plan import first_facts, plan, play_sweep
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import play_sweep
 from api.sweeps.worker import SiteRunner
 from eventlog.errors import FlywheelError
 from tests.integration.test_rollouts import MADE

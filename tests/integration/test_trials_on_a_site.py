@@ -10,7 +10,8 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import Course
 from api.history.replay import replay_run
 from api.house import House
-from api.sweeps.plan import credit, first_facts, plan, play_sweep, site_templates
+from api.sweeps.plan import first_facts, plan, site_templates
+from api.sweeps.play import credit, play_sweep
 from eventlog.events import (
     Change,
     FollowLink,

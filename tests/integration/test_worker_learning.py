@@ -21,7 +21,8 @@ from api.house import House
 from api.locks import only_controller
 from api.sweeps.backlog import Backlog
 from api.sweeps.learner import Learner
-from api.sweeps.plan import first_facts, make_up, plan
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import make_up
 from benchmarks.shipped import templates
 from eventlog.blobs.memory import MemoryBlobs
 from eventlog.events import (

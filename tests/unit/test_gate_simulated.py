@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.gate.simulating import DECIDING, EARLY, MARGIN, QUESTIONS, UNVETOED, Job, asked, cannot_promote
-from benchmarks.gate.worlds import BASE, BETTER, World, chances, confirmed, frozen, played
+from benchmarks.gate.worlds import BASE, BETTER, World, chances, confirmed, frozen, simulate_arms
 from eventlog.events import Rules
 from gate.alpha import Alpha
 from gate.judge import judge, screen
@@ -26,7 +26,7 @@ def test_what_is_not_judged_would_not_have_been_promoted(world: World, rules: Ru
     rng, rules = np.random.default_rng(3), rules.model_copy(update={"bootstrap_samples": 50})
     skipped = 0
     for _ in range(25):
-        found = played(world, chances(world, rng), rng)
+        found = simulate_arms(world, chances(world, rng), rng)
         verdict = judge(found.champion, found.challenger, frozen(60, 3), rules, SPENT)
         if cannot_promote(world, found, rules, SPENT.alpha):
             skipped += 1
@@ -40,7 +40,7 @@ def test_what_is_not_judged_would_not_have_been_promoted(world: World, rules: Ru
 def test_the_mean_difference_is_that_of_the_verdict(world: World) -> None:
     rng = np.random.default_rng(5)
     for _ in range(25):
-        found = played(world, chances(world, rng), rng)
+        found = simulate_arms(world, chances(world, rng), rng)
         verdict = judge(found.champion, found.challenger, frozen(60, 3), DECIDING, SPENT)
         assert verdict.mean_delta is not None
         assert found.falls_short(MARGIN) == (verdict.mean_delta < 20_000)
@@ -58,7 +58,7 @@ def test_uneven_tasks_have_the_same_means_and_spread_as_they_should() -> None:
 def test_fresh_repeats_have_the_chances_of_their_instance() -> None:
     world, rng = World(60, has_regression=True), np.random.default_rng(2)
     truth = chances(world, rng)
-    found = confirmed(world, truth, played(world, truth, rng), (("t0", 0), ("t4", 11)), 2_000, rng)
+    found = confirmed(world, truth, simulate_arms(world, truth, rng), (("t0", 0), ("t4", 11)), 2_000, rng)
     passed = [
         sum(arm.confirming[*place, 3 + index].passed for index in range(2_000)) / 2_000
         for arm in (found.champion, found.challenger)
