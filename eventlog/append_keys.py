@@ -15,6 +15,7 @@ from sqlalchemy import Engine, text
 
 from .chain import GENESIS
 from .codec import EncodedEvent, content_digest
+from .database import read_connection
 from .errors import BrokenChain
 from .store import START, Position, Stored
 
@@ -56,7 +57,7 @@ _CHAIN_AT = text("SELECT chain FROM append_keys WHERE last_position = :position 
 
 def keys_between(engine: Engine, after: int, upto: int) -> list[AppendKey]:
     """The keys whose last event is at a position in (after, upto], in order."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         rows = connection.execute(_KEYS, {"after": after, "upto": upto}).all()
     return [
         AppendKey(row[0], bytes(row[1]), Position(row[2]), Position(row[3]), _bytes(row[4]), _bytes(row[5]))
@@ -66,14 +67,14 @@ def keys_between(engine: Engine, after: int, upto: int) -> list[AppendKey]:
 
 def first_of_append(engine: Engine, after: Position) -> Position:
     """The first position of the append that spans `after` and the position after it; `after` + 1 if none does."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         first = connection.execute(_OPEN, {"after": after}).scalar()
     return Position(after + 1 if first is None else min(max(first, 1), after + 1))
 
 
 def key_chain_at(engine: Engine, position: Position) -> bytes | None:
     """The chain value of the key whose last event is at a position; None if there is none."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         return _bytes(connection.execute(_CHAIN_AT, {"position": position}).scalar())
 
 

@@ -11,7 +11,7 @@ from time import monotonic, sleep
 from typing import Any, cast
 
 import psycopg
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from .errors import BadProjectName, DatabaseRefused, LogUnavailable, OldServer, OutageTooLong, StatementEnded
@@ -137,6 +137,11 @@ def _on_connect(schema: str) -> Any:
         connection.commit()
 
     return set_search_path
+
+
+def read_connection(engine: Engine) -> Connection:
+    """A connection in autocommit mode: each statement sees what is committed when it begins, in one round trip."""
+    return engine.connect().execution_options(isolation_level="AUTOCOMMIT")
 
 
 @contextmanager

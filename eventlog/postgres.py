@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,17 +13,18 @@ from time import sleep
 from typing import Any
 
 import psycopg
-from sqlalchemy import Engine, Row, TextClause, text
+from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 
 from .append_rule import judge_group
 from .appending import Cursor, commit, commit_together
-from .archive.segments import POSITIONS_OF_STREAM, live_from, segments
+from .archive.segments import live_from, segments
 from .codec import EncodedAppend, decode, encode_append
-from .database import first_line, project_schema, single_statements, translate_error
+from .database import first_line, project_schema, read_connection, single_statements, translate_error
 from .errors import LockLost, LogUnavailable
 from .group_commit import MOST_WAITING, GroupCommit
 from .markers import find_markers
+from .statements import choose_statement, stored_row
 from .store import START, Acceptance, Append, Outcome, Position, Recorded, Rejected, Stored, Until
 
 _BATCH = 1000
@@ -32,23 +33,6 @@ _POLL_S = 0.5
 _PAUSES_S = (0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 7, 7)
 """Pauses before each attempt to reconnect to a lost database: half a minute in all, then it fails."""
 _LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, InterfaceError)
-
-_SELECT = """SELECT e.position, e.stream, e.version, e.at, e.actor, e.cause, e.type, e.schema_version,
-    e.payload::text AS payload, e.digest, e.chain FROM """
-_RANGE = "e.position > :after AND e.position <= :upto"
-_OF_ACTOR = " AND e.actor = :actor"
-_PAGE = " ORDER BY e.position LIMIT :page"
-_READ, _READ_OF_ACTOR = (text(_SELECT + "events e WHERE " + _RANGE + narrowed + _PAGE) for narrowed in ("", _OF_ACTOR))
-_OF_TYPES = f"""SELECT found.position FROM unnest(CAST(:types AS text[])) AS t (type) CROSS JOIN LATERAL (
-    SELECT e.position FROM events e WHERE e.type = t.type AND {_RANGE}{{narrowed}}{_PAGE}
-    ) found ORDER BY 1 LIMIT :page"""  # noqa: S608 constants
-"""One page of the positions of some types, each found in the index of types: no other event is looked at."""
-_AT_POSITIONS = """wanted CROSS JOIN LATERAL
-    (SELECT * FROM events f WHERE f.position = wanted.position OFFSET 0) e ORDER BY e.position"""
-_READ_TYPES, _READ_TYPES_OF_ACTOR = (
-    text(_SELECT + f"({_OF_TYPES.format(narrowed=narrowed)}) {_AT_POSITIONS}") for narrowed in ("", _OF_ACTOR)
-)
-_READ_STREAM = text(_SELECT + f"({POSITIONS_OF_STREAM}) wanted JOIN events e USING (position) ORDER BY e.position")
 
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
     FROM events GROUP BY type""")
@@ -170,11 +154,11 @@ class PostgresStore:
         actor: str | None = None,
     ) -> Iterator[Stored]:
         """Rows of a stream, or of some types; of the other actors none but those of a stream and of the archive."""
-        statement, named = _choose(stream, types, actor)
+        statement, named = choose_statement(stream, types, actor)
         last = self.head() if upto is None else upto
         while after < last:
             values: dict[str, Any] = {"after": after, "upto": last, "page": _BATCH, **named}
-            with self.engine.connect() as connection:
+            with read_connection(self.engine) as connection:
                 rows = connection.execute(statement, values).all()
                 live = live_from(connection)  # read after the rows, so that a drop in between is noticed
             if after + 1 < live:
@@ -192,20 +176,20 @@ class PostgresStore:
 
     def disowned(self, upto: Position | None = None) -> frozenset[Position]:
         """See EventStore.disowned. Needs no archive."""
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             found = find_markers(connection, self, START, _MOST if upto is None else upto, ("EventsDisowned",))
         return frozenset(Position(position) for marker in found for position in marker.named)
 
     def head(self) -> Position:
         """See EventStore.head."""
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             found = connection.execute(text("SELECT position FROM events ORDER BY position DESC LIMIT 1")).scalar()
         return Position(found or 0)
 
     def position_at(self, moment: datetime) -> Position:
         """The last position recorded at or before a moment, or 0. A moment without a time zone is UTC."""
         at = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             found = connection.execute(_AT, {"at": at}).scalar()
             live = live_from(connection)
         if live > 1 and (found is None or found < live):
@@ -216,7 +200,7 @@ class PostgresStore:
 
     def counts(self) -> dict[str, int]:
         """Number of events of each type. Counts of dropped positions come from the segment manifests."""
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             live = connection.execute(_COUNTS).all()
         found = Counter({row.type: row.events for row in live})
         dropped = Position(live[0].dropped if live else 0)
@@ -274,30 +258,3 @@ def _listener(engine: Engine) -> psycopg.Connection[Any]:
     connection = psycopg.connect(url, autocommit=True)
     connection.execute(f'LISTEN "{project_schema(engine)}/events"')
     return connection
-
-
-def _choose(stream: str | None, types: Sequence[str] | None, actor: str | None) -> tuple[TextClause, Mapping[str, Any]]:
-    """The statement that reads these, and the values that name them."""
-    if stream is not None:
-        return _READ_STREAM, {"stream": stream}
-    own = {} if actor is None else {"actor": actor}
-    if types is None:
-        return (_READ_OF_ACTOR if own else _READ), own
-    return (_READ_TYPES_OF_ACTOR if own else _READ_TYPES), {"types": sorted(set(types)), **own}
-
-
-def stored_row(row: Row[Any]) -> Stored:
-    """A selected row of `events`, its payload as text."""
-    return Stored(
-        position=Position(row.position),
-        stream=row.stream,
-        version=row.version,
-        at=row.at,
-        actor=row.actor,
-        cause=None if row.cause is None else Position(row.cause),
-        type=row.type,
-        schema_version=row.schema_version,
-        payload=row.payload,
-        digest=bytes(row.digest),
-        chain=bytes(row.chain),
-    )

@@ -20,7 +20,7 @@ from sqlalchemy import Engine, text
 
 from .append_keys import Verified, check_keys, first_of_append
 from .chain import GENESIS, verify_payloads
-from .database import open_engine
+from .database import open_engine, read_connection
 from .errors import BrokenChain, GuardDown, VerifierLost
 from .postgres import PostgresStore
 from .store import START, EventStore, Position, Stored
@@ -187,7 +187,7 @@ def _check_versions(engine: Engine, rows: Sequence[Stored]) -> None:
         "versions": [row.version for row in rows],
         "positions": [row.position for row in rows],
     }
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         row = connection.execute(_UNMATCHED, values).one_or_none()
     if row is not None:
         expected = f"version {row.version} of {row.stream} there"
@@ -250,7 +250,7 @@ def disagreements(engine: Engine, after: Position, upto: Position) -> Iterator[B
     Entries beyond the last event, also outside the range, mean that the log was truncated. One statement reads both
     tables, so concurrent appends are not reported.
     """
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         for what, (actual, expected, statement) in _DISAGREEMENTS.items():
             position = connection.execute(text(statement), {"after": after, "upto": upto}).scalar()
             if position is not None:
@@ -276,7 +276,7 @@ _GUARDS = text("""WITH guarded AS (
 
 def check_guards(engine: Engine) -> None:
     """Raise GuardDown unless every table of the log has its ENABLE ALWAYS triggers."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         row = connection.execute(_GUARDS).one_or_none()
     if row is not None:
         raise GuardDown(table=row.relation, operation=row.event)

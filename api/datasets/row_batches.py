@@ -11,6 +11,7 @@ import polars as pl
 
 from eventlog.blobs import Inventory
 from eventlog.blobs.fetch import fetch_blobs
+from eventlog.database import read_connection
 from eventlog.disowned import read_in_force
 from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
@@ -238,7 +239,7 @@ def read_group_facts(store: EventStore, views: Views, groups: Iterable[GroupStat
 
 def _rows(store: EventStore, streams: Sequence[str], upto: Position) -> list[EventRow]:
     if isinstance(store, PostgresStore):
-        with store.engine.connect() as connection:
+        with read_connection(store.engine) as connection:
             return rows_in_streams(connection, store, columns_of_reads([ROW_READS]), streams, upto)
     found = (event for stream in streams for event in store.read(stream=stream, upto=upto))
     return [row_of(event, ROW_READS[event.event.type]) for event in found if event.event.type in ROW_READS]

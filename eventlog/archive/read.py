@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 from sqlalchemy import Engine, text
 
-from ..database import project_of
+from ..database import project_of, read_connection
 from ..store import Position, Stored
 from .columns import ENVELOPE
 from .errors import ArchiveMissing, SegmentDamaged
@@ -72,7 +72,7 @@ def _refuse_gap(folder: Path | None, after: Position, before: Position) -> None:
 
 def _positions(engine: Engine, stream: str, after: Position, upto: Position) -> list[Position]:
     values = {"stream": stream, "after": after, "upto": upto, "page": _PAGE}
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         return [Position(found) for found in connection.execute(_POSITIONS, values).scalars()]
 
 

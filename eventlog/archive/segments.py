@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, text
 
 from ..chain import GENESIS
-from ..database import project_schema
+from ..database import project_schema, read_connection
 from ..store import START, Position
 from .errors import NotTheOwner
 
@@ -86,7 +86,7 @@ def lock_archive(connection: Connection) -> None:
 
 def check_owner(engine: Engine) -> None:
     """Raise NotTheOwner unless this role owns the log."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         is_owner, role = connection.execute(
             text("""SELECT pg_has_role(relowner, 'USAGE'), current_user FROM pg_class
                 WHERE oid = to_regclass('segments')""")
@@ -100,5 +100,5 @@ def _connection_of(source: Connection | Engine) -> Iterator[Connection]:
     if isinstance(source, Connection):
         yield source
         return
-    with source.connect() as connection:
+    with read_connection(source) as connection:
         yield connection

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Row, text
 from sqlalchemy.exc import ProgrammingError
 
-from ..database import single_statements
+from ..database import read_connection, single_statements
 from ..errors import BlobMissing, BytesRemain, OwnerNeeded
 from ..keys import Keys, NoKeys, subject_tag
 from .contract import FRESH, Blob, Listed, is_address
@@ -87,14 +87,14 @@ class PostgresBlobs:
 
     def digests(self) -> frozenset[str]:
         """See BlobStore.digests."""
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             return frozenset(connection.execute(text("SELECT encode(address, 'hex') FROM blobs")).scalars())
 
     def list_blobs(self, *, after: str = "") -> Iterator[Listed]:
         """See Inventory.list_blobs."""
         last = bytes.fromhex(after) if is_address(after) else b""
         while True:
-            with self.engine.connect() as connection:
+            with read_connection(self.engine) as connection:
                 rows = connection.execute(_LISTING, {"after": last, "page": _PAGE}).all()
             for row in rows:
                 subject = None if row.subject is None else bytes(row.subject)
@@ -152,14 +152,14 @@ class PostgresBlobs:
         if len(wanted) == 1:
             yield wanted
             return
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             rows = connection.exec_driver_sql(statement, (wanted,)).all()
         stored = {bytes(row.address): row.stored or 0 for row in rows}
         yield from _portions(wanted, lambda address: stored.get(address, 0))
 
     def _fetch_envelopes(self, addresses: Sequence[bytes]) -> Iterator[Envelope]:
         statement = f"SELECT {_COLUMNS} FROM blobs WHERE address = ANY(%b::bytea[])"  # noqa: S608 columns of ours
-        with self.engine.connect() as connection:
+        with read_connection(self.engine) as connection:
             rows = connection.exec_driver_sql(statement, (list(addresses),)).all()
         found = {bytes(row.address): row for row in rows}
         for address in addresses:

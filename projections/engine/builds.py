@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from eventlog.database import project_schema
+from eventlog.database import project_schema, read_connection
 from eventlog.store import Position
 
 from .. import ALL
@@ -208,7 +208,7 @@ def _claims(connection: Connection, folds: Sequence[AnyFold]) -> list[str]:
 
 def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookmark]:
     """The bookmark of each fold; position 0 if it was never folded."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         rows = connection.exec_driver_sql(_LIVE_BUILDS, _names_and_versions(folds)).all()
     for row in rows:
         yield Bookmark(row.projection, row.version, Position(row.position), row.parked_at, row.parked_error)
@@ -216,7 +216,7 @@ def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookma
 
 def lags(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Lag]:
     """The lag of each projection behind the head, by the database's clock; position 0 if it was never folded."""
-    with engine.connect() as connection:
+    with read_connection(engine) as connection:
         rows: Sequence[Any] = connection.exec_driver_sql(
             f"""SELECT b.*, greatest(0, date_part('epoch', clock_timestamp() - e.at)) AS seconds
             FROM ({_LIVE_BUILDS}) b LEFT JOIN LATERAL

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from eventlog.database import read_connection
 from eventlog.store import Position
 
 from .. import ALL
@@ -44,7 +45,7 @@ def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[
     """
     places = {found.projection: found.position for found in bookmarks(views.engine, folds)}
     head = views.store.head()
-    with views.engine.connect() as connection:
+    with read_connection(views.engine) as connection:
         disowns = any(row.type == DISOWNING for row in read_markers(connection, views.store, 0, head))
     for fold in folds:
         upto, live = (views.upto, views.changes(fold)) if fold.stream_of is None else _latest(views, fold)
@@ -58,7 +59,7 @@ def compare(views: PostgresViews, folds: Sequence[Fold[Any]] = ALL) -> Iterator[
 
 def _latest(views: PostgresViews, fold: Fold[Any]) -> tuple[Position, tuple[Change[Any], ...]]:
     """The position and the contents of the live table of a fold keyed by stream, from one snapshot."""
-    with views.engine.connect() as connection:
+    with read_connection(views.engine) as connection:
         rows = connection.exec_driver_sql(
             """SELECT b.position, r.key, r.since, r.state::text FROM builds b LEFT JOIN fold_rows r USING (build)
             WHERE b.projection = %s AND b.version = %s AND b.is_live""",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
+from eventlog.database import read_connection
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 
@@ -44,28 +45,28 @@ class Projector:
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
         """Fold all events up to `upto` (default: the head), and return that position. Parked folds are skipped."""
         target = upto
-        with self._engine.connect() as connection:
-            while True:
-                try:
-                    target, reached, is_there = self._once(connection, target, singly=False)
-                except DBAPIError as error:
-                    if is_lost(error):
-                        raise
-                    target, reached, is_there = self._once(connection, target, singly=True)
-                if reached and progress is not None:
-                    progress(reached)
-                if is_there:
-                    return target
+        while True:
+            try:
+                target, reached, is_there = self._once(target, singly=False)
+            except DBAPIError as error:
+                if is_lost(error):
+                    raise
+                target, reached, is_there = self._once(target, singly=True)
+            if reached and progress is not None:
+                progress(reached)
+            if is_there:
+                return target
 
-    def _once(self, connection: Connection, upto: Position | None, *, singly: bool) -> tuple[Position, int, bool]:
+    def _once(self, upto: Position | None, *, singly: bool) -> tuple[Position, int, bool]:
         """Fold one batch. Returns the target, the position reached (0: nothing folded), and True if all are done."""
-        with connection.begin():
+        with read_connection(self._engine) as connection:
             builds, head = live_builds(connection, list(self._folds.values()))
-            # if the table is empty, the whole log may have been archived
-            target = upto if upto is not None else head or self._store.head()
-            behind = [build for build in builds if not build.is_parked and build.position < target]
-            if not behind:
-                return target, 0, True
+        # if the table is empty, the whole log may have been archived
+        target = upto if upto is not None else head or self._store.head()
+        behind = [build for build in builds if not build.is_parked and build.position < target]
+        if not behind:
+            return target, 0, True
+        with self._engine.begin() as connection:
             reached, folded = self._batch(connection, behind, target, singly=singly)
         return target, reached, reached == target and folded == len(behind)
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from sqlalchemy import Connection, Engine
 
+from eventlog.database import read_connection
 from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
@@ -246,7 +247,7 @@ class PostgresViews:
 
     def _connection_for(self, fold: Fold[Any]) -> Connection:
         self.refuse_parked(fold)
-        return self.engine.connect()
+        return read_connection(self.engine)
 
     def _rows(self, fold: Fold[S], statement: str, values: Sequence[Any]) -> Iterator[Change[S]]:
         """The changes that a statement finds, in order. The fold's name and version become its first parameters."""

@@ -39,7 +39,10 @@ ENVELOPE: Mapping[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Frame:
-    """A columnar projection. `part` is the schema of its parts, which contains no floats."""
+    """A columnar projection. `part` is the schema of its parts, which contains no floats.
+
+    With a `key`, merging leaves a row as it is where no other row has its key, and keys are never null.
+    """
 
     name: str
     version: int
@@ -48,6 +51,7 @@ class Frame:
     frame: Callable[[Events], pl.LazyFrame]
     merge: Callable[[pl.LazyFrame], pl.LazyFrame]
     read: Callable[[pl.LazyFrame], pl.LazyFrame]
+    key: str | None = None
 
 
 def part_of(frame: Frame, events: Events) -> pl.DataFrame:
@@ -59,6 +63,17 @@ def merge_parts(frame: Frame, parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """Merge parts, in any order, into one; without parts, an empty one."""
     empty = pl.LazyFrame(schema=dict(frame.part))
     return _with_schema(frame, frame.merge(pl.concat([empty, *(part.lazy() for part in parts)]))).collect()
+
+
+def extend_part(frame: Frame, part: pl.DataFrame, added: pl.DataFrame) -> pl.DataFrame:
+    """Merge a small part into a large one that is merged already; only rows with the small one's keys are merged."""
+    if not added.height:
+        return part
+    if frame.key is None:
+        return merge_parts(frame, (part, added))
+    keys = added.select(frame.key)
+    touched, others = (part.join(keys, on=frame.key, how=how) for how in ("semi", "anti"))
+    return pl.concat([others, merge_parts(frame, (touched, added))])
 
 
 def add_part(frame: Frame, tiers: Tiers, part: pl.DataFrame) -> Tiers:

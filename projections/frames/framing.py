@@ -18,7 +18,7 @@ from ..engine.compare import Compared
 from ..engine.reader import columns_of_reads
 from ..engine.rebuild import read_ahead
 from .engines import MapOver, here
-from .frame import Frame, Tiers, add_part, digest_part, events_of, merge_parts, merge_tiers, part_of
+from .frame import Frame, Tiers, add_part, digest_part, events_of, extend_part, merge_parts, merge_tiers, part_of
 from .outcomes import FRAMES
 from .partitions import Partition, Span, cut_partitions, parts_of
 
@@ -39,7 +39,7 @@ class FrameViews:
         after, before = self.remembered.get(frame.name, (0, merge_parts(frame, ())))
         if after > upto:
             return self._rows(frame, self._part(frame, 0, upto))
-        found = merge_parts(frame, (before, self._part(frame, after, upto)))
+        found = extend_part(frame, before, self._part(frame, after, upto))
         self.remembered[frame.name] = (upto, found)
         return self._rows(frame, found)
 

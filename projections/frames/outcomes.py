@@ -133,6 +133,7 @@ OUTCOMES = Frame(
     frame=_outcomes,
     merge=_merge_outcomes,
     read=_read_outcomes,
+    key="run",
 )
 
 _STEPS = {

@@ -251,7 +251,7 @@ def test_a_sweep_that_is_extended_while_its_end_is_written_stays_open_until_that
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr("api.sweeps.plan.whole_sweep", whole_before_it_was_extended)
+        patched.setattr("api.sweeps.play.whole_sweep", whole_before_it_was_extended)
         make_up(empty_house, [sweep], COURSE)
     assert sweeps_on(empty_house.views(), SITE).open == ("s1",)
     play(empty_house, added, passed=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial, reduce
 from itertools import pairwise
 
 import polars as pl
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from eventlog.events import RewardGraded, RunMissing, RunStarted, StepTaken
 from eventlog.store import Recorded
 from projections.engine.rows import row_of
-from projections.frames.frame import Frame, digest_part, events_of, merge_parts, part_of
+from projections.frames.frame import Frame, digest_part, events_of, extend_part, merge_parts, part_of
 from projections.frames.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -80,6 +81,7 @@ def test_parts_of_any_split_merge_in_any_order_to_the_same(cuts: list[int], shuf
         assert digest_part(merge_parts(frame, parts)) == whole
         nested = merge_parts(frame, [merge_parts(frame, parts[:2]), merge_parts(frame, parts[2:])])
         assert digest_part(nested) == whole
+        assert digest_part(reduce(partial(extend_part, frame), parts)) == whole
 
 
 @BOTH
