@@ -138,11 +138,14 @@ def switch(connection: Connection, fresh: Iterable[Build]) -> None:
 def remove_dead_builds(connection: Connection, folds: Sequence[AnyFold]) -> None:
     """Remove builds of these folds that are not live, because they were replaced or never finished.
 
-    A build that becomes live concurrently is kept. Rows of any fold without a build are removed too.
+    A build that becomes live concurrently is kept. Rows of any fold without a build are removed too. The builds are
+    locked in the order of `lock_live`: a catch-up that waited for a switch still holds those that were replaced.
     """
     connection.exec_driver_sql(
-        """DELETE FROM builds b USING unnest(%s::text[], %s::integer[]) AS w (p, v)
-        WHERE b.projection = w.p AND b.version = w.v AND NOT b.is_live""",
+        """DELETE FROM builds WHERE build IN (
+            SELECT b.build FROM builds b JOIN unnest(%s::text[], %s::integer[]) AS w (p, v)
+                ON b.projection = w.p AND b.version = w.v
+            WHERE NOT b.is_live ORDER BY b.projection, b.version, b.build FOR UPDATE OF b)""",
         _names_and_versions(folds),
     )
     _sweep(connection.engine)

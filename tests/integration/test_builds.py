@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, TextClause, text
 
 from eventlog.codec import decode
 from eventlog.postgres import PostgresStore
@@ -22,7 +22,7 @@ from eventlog.store import START, Append, Position, Recorded, Stored
 from projections import ALL
 from projections.costs import COSTS, SPENT
 from projections.engine import reader, rebuild
-from projections.engine.builds import Lag, bookmarks, lags
+from projections.engine.builds import Lag, bookmarks, create_builds, lags, lock_builds, remove_dead_builds
 from projections.engine.projection import AnyFold, EventRow, Fold, digest_changes, newest_states, replay
 from projections.engine.projector import Projector
 from projections.engine.rebuild import prune
@@ -316,6 +316,34 @@ def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine:
 
 
 @pytest.mark.reads
+@pytest.mark.writes
+def test_replaced_tables_are_removed_in_the_order_in_which_catch_ups_lock_them(engine: Engine) -> None:
+    first, last = sorted([COSTS, RUNS], key=lambda fold: fold.name)
+    with engine.begin() as connection:
+        made = {build.projection: build for build in create_builds(connection, [last, first])}
+    with engine.connect() as holder, ThreadPoolExecutor(1) as pool:
+        lock_builds(holder, [made[first.name]])
+        session = holder.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        removing = pool.submit(_remove_dead, engine, [first, last])
+        held_up = text("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE :session = ANY(pg_blocking_pids(pid)))")
+        while not _asked(engine, held_up, session):
+            assert not removing.done()
+        lock_builds(holder, [made[last.name]])
+        holder.rollback()
+        removing.result()
+    assert len(tables(engine)) == len(ALL)
+
+
+def _asked(engine: Engine, statement: TextClause, session: int) -> bool:
+    with engine.connect() as connection:  # a transaction of its own: in one, the list of sessions does not change
+        return bool(connection.execute(statement, {"session": session}).scalar_one())
+
+
+def _remove_dead(engine: Engine, folds: Sequence[AnyFold]) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        remove_dead_builds(connection, folds)
+
+
 def test_a_frame_read_bit_by_bit_is_the_frame_read_at_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (reader, rebuild):
         monkeypatch.setattr(module, "PAGE", 60)
