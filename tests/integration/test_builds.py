@@ -318,7 +318,8 @@ def test_how_far_a_projection_is_behind_is_said_in_events_and_in_seconds(engine:
 @pytest.mark.reads
 @pytest.mark.writes
 def test_replaced_tables_are_removed_in_the_order_in_which_catch_ups_lock_them(engine: Engine) -> None:
-    first, last = sorted([COSTS, RUNS], key=lambda fold: fold.name)
+    both: list[AnyFold] = [COSTS, RUNS]
+    first, last = sorted(both, key=lambda fold: fold.name)
     with engine.begin() as connection:
         made = {build.projection: build for build in create_builds(connection, [last, first])}
     with engine.connect() as holder, ThreadPoolExecutor(1) as pool:
