@@ -17,6 +17,9 @@ OUTSIDE: Final = "ext-"
 PLANLESS: Final = frozenset({"policy", "miniwob-script"})
 """Executors whose runs do not follow the recorded plan."""
 
+ADVISED: Final = frozenset({"policy"})
+"""Planless executors that are told pieces of memory in words; the fast loop teaches them by lessons in words."""
+
 DEMONSTRATION: Final = "demonstration"
 """The executor that plays a plan as a policy's conversation. Its last step, "finish", is not in the plan."""
 

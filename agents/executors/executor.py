@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from eventlog.events import CheckName, ModelRole, RunStatus, Step, StepOutcome
 
@@ -124,6 +124,21 @@ class Executor(Protocol):
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """Execute an assignment. Raises EnvironmentFailure, and ModelFailure if a policy's model does not answer."""
+        ...
+
+
+@runtime_checkable
+class Advised(Protocol):
+    """An executor that is told pieces of memory in words, instead of applying them to a plan."""
+
+    @property
+    def advice_budget(self) -> int:
+        """Most bytes of advice for one task."""
+        ...
+
+    @property
+    def walks_pages(self) -> bool:
+        """True if its steps are steps of pages over HTTP, which recovery can take again."""
         ...
 
 

@@ -37,7 +37,7 @@ from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..executors import plan as plan_executor
-from ..executors.executor import Assignment, Execution, Executor, Watch, no_verification
+from ..executors.executor import Advised, Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpInspector
 from ..executors.plan import PlanExecutor
 from ..learning.advice import advice_lines, applied_of
@@ -52,7 +52,7 @@ from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
 from .facts import JSON_TYPE, execution_facts, usage_of
-from .recovery_facts import NOTHING, Looking, Recovery, recover_run
+from .recovery_facts import NOTHING, Looking, Recovery, look_for_hints, recover_run
 from .step_term import step_term
 
 
@@ -60,7 +60,8 @@ from .step_term import step_term
 class Job:
     """Input of one run. `learns` is True if recovery may propose.
 
-    `pieces` are the pieces of the artifact's memory for the run's plan, `told` those that a policy is told.
+    `pieces` are the pieces of the artifact's memory for the run's plan, without the `withheld` one; `told` are those
+    that a policy is told.
     `returning` are pieces that a new proposal brings back. `known` are pieces with a row in the folds; a piece whose
     proposing run was withdrawn has none.
     """
@@ -76,6 +77,7 @@ class Job:
     returning: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
     told: tuple[OccasionPiece, ...] = ()
+    withheld: AnyPiece | None = None
 
     @property
     def run(self) -> str:
@@ -256,12 +258,18 @@ def _end_facts(
 
 
 def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
-    """Recovery of a failed run; empty if the run followed no plan or may not teach anything.
+    """Recovery of a failed run; empty if the run may not teach anything, or recovery cannot follow its steps.
 
     Siblings of one instance fail alike, so only the first is recovered.
     """
     may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
-    if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
+    if passed or not may_teach:
+        return NOTHING
+    if isinstance(means.executor, Advised) and means.executor.walks_pages:
+        inspector = means.inspector(means.environment, instance, job.spec.sibling_index)
+        looking = Looking(means.budgets, None, means.rule)
+        return look_for_hints(job.run, job.environment, job.template, execution, inspector, looking)
+    if means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed_step is None else execution.failed_step.index
     run = failed_run(job.environment, job.template.plan_steps, job.overlay_trial, at, job.template.max_steps)

@@ -14,7 +14,7 @@ from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
-from projections.runs import PLANLESS
+from projections.runs import ADVISED, PLANLESS
 from projections.sweeps import SweepsState
 
 from ..environments.admission import first_admission, see_admission
@@ -131,7 +131,7 @@ def plan_now(
         ready.site,
         generator,
         rng_seed=rng_seed,
-        trials=Trials.current() if learn and ready.executor.name not in PLANLESS else None,
+        trials=Trials.current() if learn and ready.executor.name not in PLANLESS - ADVISED else None,
         learns=learn,
         queue=RolloutQueue(house.engine, ready.site) if queued else None,
         executor=ready.executor,

@@ -43,7 +43,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from ..sweeps.executors import describe_executor, plays
+from ..sweeps.executors import advice_budget_of, describe_executor, plays
 from ..sweeps.missing import count_missing, nothing_graded
 from ..sweeps.plan import Draw, biased_generator, first_facts, next_sweep_name, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
@@ -111,7 +111,7 @@ class Controller:
     def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
         """The next step that the log asks for and the budget allows, and what the course has used so far."""
         pool = cache(partial(self._candidates, views))
-        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
+        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC), self.executor.name)
         return self._within_budget(views, self._next(views, used, pool), used, pool), used
 
     def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:
@@ -140,7 +140,7 @@ class Controller:
         """True if memory would change a run of any task of the course or of the benchmark."""
         own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
         tasks = [each for each in self._every_template() if each in own or each.oracle_task_id in held]
-        return concerns(self.house, views, self.course.kinds, self.site, tasks)
+        return concerns(self.house, views, self.course.kinds, self.site, tasks, self.executor)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
         """Execute one step. Returns the gate's decision if the step led to one."""
@@ -240,7 +240,7 @@ class Controller:
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
-        return found.among(self._templates(), self.site)
+        return found.among(self._templates(), self.site, advice_budget_of(self.executor))
 
     def _seeds(self, used: Spent, pool: Pool) -> int:
         """Maximum number of seeds per task in the next round, given the runs that are left."""

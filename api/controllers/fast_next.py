@@ -13,9 +13,10 @@ from agents.rollouts.play import PLAN
 from eventlog.events import Artifact, SweepPlanned
 from gate.renewal import missing_tasks
 from projections.engine.views import Views
+from projections.evaluations import EvaluationEntry
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS
+from projections.runs import ADVISED, PLANLESS
 
 from ..course import BASE, Course
 from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
@@ -25,6 +26,7 @@ from ..queries.sweeps import sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.missing import is_in_vain
 from ..sweeps.seeds import fresh_seeds
+from .slow_next import slow_benchmarks
 
 FLOOR = 1
 """Instances that each task gets in every round, because a task that is not played is never seen to pass."""
@@ -62,7 +64,7 @@ def decide(
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
     `sweeps` are those that are not known to have ended.
-    Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
+    Sweeps planned for another executor are skipped, and so are evaluations of the slow loop (see `fast_evaluations`).
     Only `last` (see `last_round`) tells whether there is something to improve. Pieces that are cold at `now` enter no
     challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
@@ -118,11 +120,24 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
+    begun = [each.evaluation for each in fast_evaluations(views, site, executor.name) if each.is_open]
     if not begun:
         return None
     first = min(begun, key=str.encode)
     return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=first)
+
+
+def fast_evaluations(views: Views, site: str, executor: str) -> tuple[EvaluationEntry, ...]:
+    """Evaluations of memory on a site that a fast loop with this executor may resume and counts.
+
+    Evaluations of policies are the slow loop's, except those of an executor that is told memory on the fast loop's own
+    benchmarks.
+    """
+    own = evaluations_of(views, site)
+    if executor not in ADVISED:
+        return tuple(each for each in own if each.executor not in PLANLESS)
+    slow = slow_benchmarks(views, site)
+    return tuple(each for each in own if each.executor == executor and each.benchmark not in slow)
 
 
 def _judged_memories(views: Views, site: str) -> Iterator[str]:

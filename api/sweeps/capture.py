@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
 from agents.plans import plan_from
@@ -38,7 +38,21 @@ def capture_from(
     failing = tuple(failing_of(views, sweep))
     if not failing:
         return
-    found = [each for each in capture(failing, good_runs(house, views, sweep)) if each.kind in kinds]
+    propose(house, views, sweep, capture(failing, good_runs(house, views, sweep)), rule, kinds, brings_back=brings_back)
+
+
+def propose(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    captured: Iterable[Captured],
+    rule: PromotionRule,
+    kinds: Collection[PieceKind],
+    *,
+    brings_back: bool,
+) -> None:
+    """Append those of the captured pieces that are of these kinds and not known, or that may be brought back."""
+    found = [each for each in captured if each.kind in kinds]
     states = candidacies(views)
     returning = returning_now(views, sweep.environment) if brings_back else frozenset()
     known = states.keys() - returning_by(house.store, sweep, {name: states[name] for name in returning})

@@ -10,7 +10,7 @@ from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
-from agents.executors.executor import Executor
+from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
@@ -87,6 +87,11 @@ def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
     name = None if executor.name == PLAN.name else executor.name
     return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+
+
+def advice_budget_of(executor: Executor) -> int | None:
+    """Most bytes of advice that an executor is told with a task; None if it applies memory to plans, or uses none."""
+    return executor.advice_budget if isinstance(executor, Advised) else None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:

@@ -14,7 +14,7 @@ from eventlog.store import Append
 from projections.contamination import contaminated_runs
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import ADVISED, RUNS
 
 from ..course import CONTROLLER, Course
 from ..history.disown import refuse_forged
@@ -27,6 +27,7 @@ from .allocate import credit_choices
 from .capture import capture_from
 from .executors import options_of, refuse_other
 from .jobs import jobs_of, play_jobs
+from .lessons import lessons_from
 
 
 def play_sweep(
@@ -60,7 +61,8 @@ def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back
         if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
             return
         if sweep.learns:
-            capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+            learn = lessons_from if sweep.executor in ADVISED else capture_from
+            learn(house, sweep, course.rule, course.kinds, brings_back=brings_back)
         _end(house, sweep)
 
 
