@@ -69,7 +69,7 @@ def contrast(environment: str, template: Template, transcripts: Iterable[Transcr
     return tuple(found[name] for name in best[:MOST_OF_A_TASK])
 
 
-def parting(one: Sequence[Move], other: Sequence[Move]) -> int:
+def find_parting(one: Sequence[Move], other: Sequence[Move]) -> int:
     """The number of the first move at which two runs did different things."""
     pairs = zip(one, other, strict=False)
     return next(
@@ -84,8 +84,8 @@ def _of_group(environment: str, template: Template, siblings: Sequence[Transcrip
     for failed in (each for each in siblings if not each.passed):
         if not passed:
             return
-        nearest = min(passed, key=lambda each: (-parting(each.moves, failed.moves), -each.reward, each.run))
-        place = parting(nearest.moves, failed.moves)
+        nearest = min(passed, key=lambda each: (-find_parting(each.moves, failed.moves), -each.reward, each.run))
+        place = find_parting(nearest.moves, failed.moves)
         lesson = _lesson(environment, template, nearest, place, failed)
         if lesson is not None:
             yield lesson

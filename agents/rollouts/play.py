@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
-from eventlog.chain import digest
 from eventlog.errors import WeightsFailure
 from eventlog.events import (
     AnyEvent,
@@ -51,6 +50,7 @@ from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
+from .drawing import drawing_seed
 from .facts import JSON_TYPE, execution_facts, usage_of
 from .recovery_facts import NOTHING, Looking, Recovery, look_for_hints, recover_run
 from .step_term import step_term
@@ -106,11 +106,6 @@ class Job:
             weights=self.artifact.weights,
             advice=advice_lines(self.told),
         )
-
-
-def drawing_seed(spec: Spec) -> int:
-    """Sampling seed of a run's model (31 bits): different for each spec, the same each time it is played."""
-    return int.from_bytes(digest([spec.sweep, spec.spec_id])[:4]) >> 1
 
 
 PLAN = PlanExecutor()

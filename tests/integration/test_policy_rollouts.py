@@ -29,7 +29,8 @@ from agents.models.wire import Patience
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
-from agents.rollouts.play import Job, Means, drawing_seed
+from agents.rollouts.drawing import drawing_seed
+from agents.rollouts.play import Job, Means
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
