@@ -39,6 +39,7 @@ from ..queries.champion import present_champion
 from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
 from ..queries.verdicts import find_verdict, may_tell, verdict_row
 from ..sweeps.executors import Way, executor_of
+from ..sweeps.models import local_folder
 from ..training.weights import folders_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, open_project, print_facts, print_rows, say, table
@@ -91,7 +92,7 @@ def run_(
     with open_project() as house:
         chosen, memory = artifacts.challenger(house, challenger)
         _refuse_other_champion(house, champion)
-        _refuse_unlike(house, executor, chosen)
+        _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
         where = Where(url, admin_url, sandbox, port, admin_port)
         with (
@@ -124,12 +125,21 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
         raise NotChampion(actual=name, expected=str(present))
 
 
-def _refuse_unlike(house: House, executor: Way, challenger: Artifact) -> None:
-    """Raise BadParameter if both arms would play alike, because neither weights nor memory differ."""
+def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact) -> None:
+    """Raise BadParameter if both arms would play alike, or if nothing plays the challenger's weights.
+
+    Arms of a policy differ in their weights, if these are loaded in this process, or in what memory tells them.
+    """
     refuse_memoryless(executor)
     present = present_champion(house.views()).pointed_artifact()
-    is_same = (present.weights, present.memory.digest) == (challenger.weights, challenger.memory.digest)
-    if executor is Way.POLICY and is_same:
+    if executor is not Way.POLICY:
+        return
+    if present.weights != challenger.weights and local_folder(house.settings, model) is None:
+        raise typer.BadParameter(
+            f"the challenger has the weights {challenger.weights} and the champion {present.weights}, and an endpoint "
+            "plays one model: expected --model transformers:FOLDER, the base model of both"
+        )
+    if (present.weights, present.memory.digest) == (challenger.weights, challenger.memory.digest):
         raise typer.BadParameter(
             f"champion and challenger both have the weights {challenger.weights} and the same memory: expected a "
             "challenger such as ck-3f9a1c22@0"
