@@ -221,13 +221,8 @@ def reflector(desk: DeskKind) -> Iterator[Settings]:
 def cells(each: Measured) -> tuple[str, ...]:
     """A row of the table."""
     shown = (share(passed, each.sealed) for passed in (each.before, each.after))
-    return (
-        " and ".join(each.desk.obstacles),
-        each.desk.words.site,
-        each.lessons,
-        *shown,
-        ", ".join(each.promoted) or "-",
-    )
+    promoted = ", ".join(each.promoted) or "nothing"
+    return (" and ".join(each.desk.obstacles), each.desk.words.site, each.lessons, *shown, promoted)
 
 
 def figures_of(found: list[Measured]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:

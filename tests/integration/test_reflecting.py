@@ -1,4 +1,4 @@
-"""Reflection: what a model proposes after reading failed runs of a policy is a lesson on trial, and its call is charged."""
+"""Reflection: what a model proposes after reading a policy's failed runs is on trial, and its call is charged."""
 
 from __future__ import annotations
 
