@@ -121,7 +121,8 @@ class Means:
     `watching` makes the step check of an instance. `inspector` makes recovery's inspector of an instance, with the
     index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
     of the site's plans are expected to record. `rule` is the promotion rule of
-    proposals; `stopwatch` returns monotonic microseconds.
+    proposals; `stopwatch` returns monotonic microseconds. Recovery `looks_for_hints` in failed runs of an executor that
+    is told memory.
     """
 
     environment: Environment
@@ -135,6 +136,7 @@ class Means:
     budgets: Budgets = BUDGETS
     advisor: Model | None = None
     operations: Operations = NO_OPERATIONS
+    looks_for_hints: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +262,7 @@ def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *
     may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
     if passed or not may_teach:
         return NOTHING
-    if isinstance(means.executor, Advised) and means.executor.walks_pages:
+    if isinstance(means.executor, Advised) and means.executor.walks_pages and means.looks_for_hints:
         inspector = means.inspector(means.environment, instance, job.spec.sibling_index)
         looking = Looking(means.budgets, None, means.rule)
         return look_for_hints(job.run, job.environment, job.template, execution, inspector, looking)

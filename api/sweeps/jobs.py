@@ -118,6 +118,7 @@ def play_jobs(
             inspector_of(executor),
             advisor=advisor,
             operations=operations,
+            looks_for_hints="hint" in course.kinds,
         )
         _dispatch(house, means, title, jobs, course, reporter)
 

@@ -31,6 +31,8 @@ def lessons_from(
     Only plain runs count: no trials, contaminated or withdrawn runs, and none of a benchmark. Known lessons are not
     proposed again; `brings_back` as in `capture_from`. Raises BlobMissing, BlobDamaged.
     """
+    if not kinds:
+        return
     views = house.views()
     graded = plain_rewards(views, sweep)
     told = tuple(transcripts_of(house, sweep, graded))
