@@ -25,6 +25,9 @@ SAMPLING: Final = Sampling(temperature_micro=0, max_tokens=300)
 MOST_OF_A_SORT: Final = 2
 """Most failed transcripts, and most passed ones, that the model reads."""
 
+MOST_KNOWN: Final = 20
+"""Most lessons of its own that the model is shown."""
+
 MOST_MOVES: Final = 30
 """Most actions of a transcript that the model reads, the last ones."""
 
@@ -52,7 +55,7 @@ def reflection_request(
     for name, passed in (("failed", False), ("passed", True)):
         for each in [one for one in every if one.passed is passed][:MOST_OF_A_SORT]:
             lines += [f"A run that {name}:", *_lines_of(each, template.instruction)]
-    lines += ["Lessons that the agent has:", *(quote_text(text) for text in sorted(set(known)))]
+    lines += ["Lessons that the agent has:", *(quote_text(text) for text in sorted(set(known))[:MOST_KNOWN])]
     messages = (ChatMessage("system", (SYSTEM,)), ChatMessage("user", ("\n".join(lines),)))
     return CompletionRequest(messages, SAMPLING, answer_schema(Reflected) if model.offers.schema else None)
 

@@ -14,7 +14,7 @@ from agents.learning.memory import forget_everything, load_piece, pieces_from, r
 from agents.learning.occasions import AnyPiece, OccasionPiece
 from agents.learning.retrieval import overlay_memory
 from agents.plans import Overlaid, plan_from
-from agents.rollouts.arms import planned_templates
+from agents.rollouts.arms import planned_templates, without_plan
 from agents.rollouts.recording import Conversation, RecordedCall, Recording
 from agents.rollouts.replay import Replayed, answer_erased, replay_recording
 from eventlog.blobs import BlobStore
@@ -38,6 +38,7 @@ from eventlog.events import (
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
 from projections.memories import candidacies
+from projections.runs import PLANLESS
 
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
@@ -227,6 +228,9 @@ def _of_evaluation(
             case BenchmarkFrozen() as event if event.benchmark == arm.benchmark:
                 frozen = event
             case EvaluationOpened() as event if event.evaluation == arm.evaluation and frozen is not None:
+                if event.executor in PLANLESS:
+                    own = (each for each in frozen.templates if each.template_id == started.spec.template)
+                    return next(map(without_plan, own), None)
                 templates = planned_templates(frozen.templates, event.suite, store, blobs, item.position)
                 return templates.get(started.spec.template)
             case _:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -14,8 +13,6 @@ from agents.rollouts.sweep import SeedSweep
 from agents.suites.bundled import bundled_for
 from agents.suites.tasks import templates_of
 from api.controllers.fast import Controller
-from api.environments.admission import admit_at_first_use
-from api.environments.connect import Placed
 from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.plan import first_facts, plan
@@ -23,13 +20,13 @@ from api.sweeps.play import play_sweep
 from eventlog.events import EvaluationOpened, HintRecorded, PieceTried, Template
 from projections.memories import candidacies
 from projections.runs import RUNS
+from tests.admitted import admitted
 from tests.followers import Follower
 from tests.golden.make import Quiet
 from tests.integration.test_helpdesk_loop import COURSE as HELPDESK
 from tests.recomputing import every_verdict_recomputes
-from tests.sites import SharedSite
 
-COURSE = replace(HELPDESK, seeds_per_round=4, sealed_seeds=tuple(range(10_000, 10_008)))
+COURSE = replace(HELPDESK, seeds_per_round=4, sealed_seeds=tuple(range(10_000, 10_006)))
 
 
 def task_of(client: EnvClient) -> tuple[Template, ...]:
@@ -44,12 +41,10 @@ def follower(client: EnvClient, explores: float = 0.0) -> PolicyExecutor:
     return PolicyExecutor(Scripted(Follower(task.plan_steps, task.instruction, explores)))
 
 
-def test_a_policy_is_cured_by_what_recovery_says_in_words(
-    empty_house: House, shared_site: SharedSite, helpdesk: EnvClient
-) -> None:
+def test_a_policy_is_cured_by_what_recovery_says_in_words(empty_house: House, helpdesk: EnvClient) -> None:
     house, executor = empty_house, follower(helpdesk)
-    admit = partial(admit_at_first_use, placed=Placed(shared_site("helpdesk"), helpdesk), reporter=Quiet())
-    said = Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), executor, admit=admit).run()
+    admitted(house.store, "helpdesk")
+    said = Controller(house, helpdesk, "helpdesk", COURSE, Quiet(), executor).run()
     assert said == "eval-1 was decided: promote"
     assert every_verdict_recomputes(house) == 1
     promoted = {name: state for name, state in candidacies(house.views()).items() if state.status == "promoted"}
@@ -64,6 +59,8 @@ def test_a_policy_is_cured_by_what_recovery_says_in_words(
     arms = {name: run.applied for name, run in house.views().find(RUNS, "eval-1__").items()}
     told = {frozenset(each) for each in arms.values()}
     assert told == {frozenset(), frozenset(promoted)}
+    (arm, *_) = (name for name, applied in arms.items() if applied)
+    assert replay_run(house.store, house.blobs, house.views, arm).divergence is None
 
 
 def test_a_policys_run_replays_without_a_model_and_without_a_site_and_shows_what_is_told_otherwise(
