@@ -20,6 +20,7 @@ from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
 from ..learning.advice import BRIEF_BUDGET, BUDGET
+from ..learning.quoting import quote_text
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
@@ -218,7 +219,7 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
 
 def _advice_paragraph(advice: tuple[str, ...]) -> str:
     """The lines of advice as a paragraph; empty without advice."""
-    lines = "".join(f"- “{line}”\n" for line in advice)
+    lines = "".join(f"- {quote_text(line)}\n" for line in advice)
     return f"{_ADVICE}\n{lines}\n" if lines else ""
 
 

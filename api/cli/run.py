@@ -73,7 +73,7 @@ def run(
     rule: options.Rule = options.EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[
-        Way, typer.Option(help="How runs are executed: a plan over HTTP (plan) or in Chromium (browser).")
+        Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), or a model (policy).")
     ] = Way.PLAN,
     base: BaseOf = None,
     warm_up: WarmUpOf = None,

@@ -278,11 +278,15 @@ class Controller:
         if last is not None:
             instances = seeds * len(found)
             seeds_left, missing = fresh_seeds(planned, course, instances, held), count_missing(views, last)
-            draw = Draw(seeds_left, instances, siblings, course.rng_seed, missing=missing, floor=FLOOR)
+            draw = Draw(seeds_left, instances, siblings, course.rng_seed, self._temperatures(), missing, FLOOR)
             towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings)
+        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings, self._temperatures())
+
+    def _temperatures(self) -> tuple[int, ...]:
+        """The sampling temperature of an executor that is told memory; none for others, which draw nothing."""
+        return () if advice_budget_of(self.executor) is None else (self.course.temperature_micro,)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}
