@@ -106,7 +106,9 @@ class Follower:
 def read_conversation(request: CompletionRequest, instruction: str) -> Seen:
     """What a policy's conversation holds."""
     messages = request.messages[1:]
-    done, outcomes, page, words = [], [], "", ""
+    done: list[str] = []
+    outcomes: list[str] = []
+    page, words = "", ""
     for told in messages:
         if told.role == "user":
             found = PAGE.search(told.text)
@@ -136,7 +138,9 @@ def parse_lesson(line: str) -> Lesson | None:
 
 def sentence_of(step: Step) -> str:
     """A step in the words of a lesson, with its own numbers."""
-    return say_step(step, f"{step.url} {step.label} {step.value}") if step.type != "navigate" else f"open {step.url}"
+    if step.type == "navigate":
+        return f"open {step.url}"
+    return say_step(step, f"{step.url} {step.label} {step.value}") or ""
 
 
 def answer(sentence: str | None) -> str:

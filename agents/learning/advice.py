@@ -6,7 +6,7 @@ Every executor for models uses `worth_telling` and `advice_lines`. What is told 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeGuard
 
 from eventlog.events import Applied, PieceKind, Template
 
@@ -62,7 +62,7 @@ def tell_trial(
     return tuple(own)
 
 
-def may_tell(piece: AnyPiece, template: Template, environment: str) -> bool:
+def may_tell(piece: AnyPiece, template: Template, environment: str) -> TypeGuard[OccasionPiece]:
     """True if a piece is of the task's environment and cluster, of a kind that is told, and says something."""
     return (
         isinstance(piece, OccasionPiece)
