@@ -185,8 +185,9 @@ def play_sealed(
     site, (artifact, blob), executor = desk.words.site, memory, agent(desk, 0.0)
     seeds = range(FIRST_SEALED, FIRST_SEALED + sizes.sealed)
     drawn = SeedSweep(f"{site}-{name}", (template_of(desk),), seeds)
-    named = {"executor": executor.name, "model": executor.model.name}
-    sweep = plan_sweep(drawn, site, artifact, rng_seed=0, learns=False, **named)
+    sweep = plan_sweep(
+        drawn, site, artifact, rng_seed=0, learns=False, executor=executor.name, model=executor.model.name
+    )
     house.blobs.put([blob])
     house.store.append([Append(f"sweep/{sweep.sweep}", (sweep,), "demo", expect=0, key=f"sweep:{sweep.sweep}")])
     jobs, course = jobs_of(house, house.views(), sweep, sweep.specs), Course(max_parallel=4)

@@ -56,7 +56,9 @@ def reflect_on(
     graded = plain_rewards(views, sweep)
     asked = questions_of(house, views, sweep, graded)
     with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
-        for question in asked if model is not None else ():
+        if model is None:
+            return
+        for question in asked:
             _ask(house, views, sweep, course, question, graded, model, brings_back=brings_back)
 
 

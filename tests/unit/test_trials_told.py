@@ -75,9 +75,8 @@ def test_a_lesson_is_promoted_in_the_cluster_where_it_helps_and_not_where_it_har
         add(store, f"hint/{each.piece}", recorded)
     specs = treat(sweep(), TASKS, tries(mine, its), (), EVERY_GROUP, 7, SITE, BUDGET)
     passed = {spec.spec_id: (spec.candidate is None) == (spec.template == "mail") for spec in specs}
-    runs = {
-        spec.spec_id: RunState(run=spec.spec_id, applied=(spec.candidate,) * bool(spec.candidate)) for spec in specs
-    }
+    carried = {spec.spec_id: (spec.candidate,) if spec.candidate else () for spec in specs}
+    runs = {run: RunState(run=run, applied=applied) for run, applied in carried.items()}
     rewards = {run: RewardState(run=run, passed=won) for run, won in passed.items()}
     appends = credits_of(specs, Outcomes(runs, rewards, frozenset()), candidacies(views(store)), "test")
     assert all(isinstance(event, PieceTried) for append in appends for event in append.events)
