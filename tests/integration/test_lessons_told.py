@@ -41,6 +41,7 @@ def follower(client: EnvClient, explores: float = 0.0) -> PolicyExecutor:
     return PolicyExecutor(Scripted(Follower(task.plan_steps, task.instruction, explores)))
 
 
+@pytest.mark.costly("the loop of a policy from its failures to a verdict: rounds, trials and both arms over HTTP")
 def test_a_policy_is_cured_by_what_recovery_says_in_words(empty_house: House, helpdesk: EnvClient) -> None:
     house, executor = empty_house, follower(helpdesk)
     admitted(house.store, "helpdesk")
