@@ -82,8 +82,14 @@ def test_a_policys_run_replays_without_a_model_and_without_a_site_and_shows_what
     found = [replay_run(house.store, house.blobs, house.views, spec.spec_id) for spec in sweep.specs]
     assert [each.divergence for each in found] == [None] * 4
     assert set(found[0].compared) == {"memory", "plan", "told", "calls", "steps", "end", "state", "grade", "reward"}
-    monkeypatch.setattr("agents.executors.policy.MAX_TOKENS", 9)
-    monkeypatch.setattr("agents.executors.policy.REPEATS", 1)
-    other = replay_run(house.store, house.blobs, house.views, sweep.specs[0].spec_id)
+    first = sweep.specs[0].spec_id
+    with monkeypatch.context() as changed:
+        changed.setattr("agents.executors.policy.REPEATS", 1)
+        other = replay_run(house.store, house.blobs, house.views, first)
     assert other.divergence is not None
-    assert other.divergence.where in {"the calls", "the end"}
+    assert other.divergence.where == "the calls"
+    monkeypatch.setattr("agents.executors.policy._news", lambda *_: "Nothing.")
+    other = replay_run(house.store, house.blobs, house.views, first)
+    assert other.divergence is not None
+    assert (other.divergence.where, other.divergence.actual) == ("call 1", ("message 3, user: Nothing.",))
+    assert other.divergence.expected == ("message 3, user: <page>",)
