@@ -26,6 +26,7 @@ from eventlog.events import (
     Spec,
     TaskSpec,
     Template,
+    Usage,
 )
 from projections.costs import PriceBook
 from projections.runs import PLANLESS
@@ -48,7 +49,7 @@ from ..learning.retrieval import overlay_memory
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
-from ..rewards import compute_reward, conduct_of, steps_planned
+from ..rewards import Conduct, compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
 from .drawing import drawing_seed
 from .facts import JSON_TYPE, execution_facts, usage_of
@@ -221,12 +222,7 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
         finish.usage,
         means.book,
         passed=judged.passed,
-        conduct=conduct_of(
-            [taken.outcome for taken in execution.taken],
-            finish.usage,
-            planned=steps_planned(means.executor.name, assignment.plan, assignment.max_steps),
-            max_steps=assignment.max_steps,
-        ),
+        conduct=_conduct(means.executor, assignment, execution, finish.usage),
         steps=step_term(execution, means.operations),
     )
     facts = execution_facts(job.run, execution)
@@ -235,6 +231,18 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
         (*facts.blobs, end_state, *recovery.contents),
         recovery.proposals,
         execution.profile,
+    )
+
+
+def _conduct(executor: Executor, assignment: Assignment, execution: Execution, usage: Usage) -> Conduct | None:
+    """Conduct of an execution, by which a reward is shaped; None if only the agent itself says what it did."""
+    if execution.is_reported:
+        return None
+    return conduct_of(
+        [taken.outcome for taken in execution.taken],
+        usage,
+        planned=steps_planned(executor.name, assignment.plan, assignment.max_steps),
+        max_steps=assignment.max_steps,
     )
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import get_messages
-from eventlog.events import ModelCalled, Step, StepTaken, StepType
+from eventlog.events import ModelCalled, RunStarted, Step, StepTaken, StepType
 from eventlog.store import EventStore
+from projections.runs import is_agent
 
 from ..executors.actions import NotAnAction, step_of
 from ..executors.open_actions import open_step
@@ -39,10 +40,11 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
     A policy's steps are read from its conversation, those of other agents from what they reported. Raises BlobErased,
     BlobMissing, BlobDamaged.
     """
-    events = [item.event for item in store.read(stream=f"run/{run}", types=["StepTaken", "ModelCalled"])]
+    events = [item.event for item in store.read(stream=f"run/{run}", types=["RunStarted", "StepTaken", "ModelCalled"])]
+    is_reported = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
     taken = [event for event in events if isinstance(event, StepTaken)]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
-    if not calls or any(event.action not in _ON_PAGES for event in taken):
+    if is_reported or not calls or any(event.action not in _ON_PAGES for event in taken):
         return tuple(_reported(blobs, event) for event in taken)
     moves: list[Move] = []
     for event, action in zip(taken, _actions(messages_of(blobs, calls[-1])), strict=False):
@@ -84,5 +86,11 @@ def _reported(blobs: BlobStore, event: StepTaken) -> Move:
     """A step as the agent reported it, by its name and its argument."""
     argument = None if event.argument is None else blobs.get(event.argument).body.decode(errors="replace")
     own = event.action not in _ON_PAGES
-    step = open_step(event.action, argument) if own else Step(type=event.action, intent=event.intent)  # type: ignore[arg-type]  # checked above
+    step = open_step(event.action, argument) if own else _page_step(event, argument)
     return Move(step, "", event.outcome == "ok")
+
+
+def _page_step(event: StepTaken, argument: str | None) -> Step:
+    """A step on a page that an agent reported, with what it acted on."""
+    given = json.loads(argument) if argument else {}
+    return Step.model_validate({"type": event.action, "intent": event.intent, **given})
