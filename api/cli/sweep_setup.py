@@ -11,6 +11,7 @@ import typer
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor, refuse_without_logprobs
+from agents.executors.outside.agent_spec import AgentSpec
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
@@ -71,6 +72,7 @@ def set_up_sweep(
     wants_logprobs: bool,
     verify_steps: bool,
     session: str | None = None,
+    agent: AgentSpec | None = None,
 ) -> Iterator[SweepSetup]:
     """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
@@ -80,7 +82,9 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)) as executor,
+        executor_of(
+            way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house), agent=agent
+        ) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())

@@ -43,7 +43,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from ..sweeps.executors import advice_budget_of, describe_executor, plays
+from ..sweeps.executors import advice_budget_of, describe_executor, plays, recorded_name
 from ..sweeps.missing import count_missing, nothing_graded
 from ..sweeps.plan import Draw, biased_generator, first_facts, next_sweep_name, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
@@ -111,7 +111,7 @@ class Controller:
     def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
         """The next step that the log asks for and the budget allows, and what the course has used so far."""
         pool = cache(partial(self._candidates, views))
-        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC), self.executor.name)
+        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC), recorded_name(self.executor))
         return self._within_budget(views, self._next(views, used, pool), used, pool), used
 
     def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:

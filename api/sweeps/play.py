@@ -14,7 +14,7 @@ from eventlog.store import Append
 from projections.contamination import contaminated_runs
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import ADVISED, RUNS
+from projections.runs import RUNS, is_advised
 
 from ..course import CONTROLLER, Course
 from ..history.disown import refuse_forged
@@ -75,7 +75,7 @@ def learn_from(
         if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
             return
         if sweep.learns:
-            is_told = sweep.executor in ADVISED
+            is_told = is_advised(sweep.executor)
             capture = lessons_from if is_told else capture_from
             capture(house, sweep, course.rule, course.kinds, brings_back=brings_back)
             if is_told:
