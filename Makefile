@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -133,6 +133,9 @@ fuzz-delegation: .venv/.dev ## 10,000 hostile manager outputs and 2,000 hostile 
 
 demo-sites: .venv/.dev ## the fast loop on small sites that a grammar of obstacles draws, with held-out combinations (ARGS=--quick for four)
 	@$(BIN)/python -m benchmarks.demo_sites $(ARGS)
+
+demo-agents: .venv/.dev ## lessons in words for a rule agent on small sites, by each kind of lesson (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.demo_agents $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

@@ -35,7 +35,8 @@ class Course:
     too long. The first benchmark deals `visible_seeds` and `sealed_seeds` out among its templates, so that no two share
     a seed, and a later one has as many. `rule` is the promotion rule of new pieces; `kinds` are the kinds of pieces
     captured, tried and remembered. A round has more than `siblings` siblings if the rules of pieces on trial need more.
-    `trials` are the shares of groups that try a piece. `rules` are the gate's.
+    `trials` are the shares of groups that try a piece. `rules` are the gate's. A model that is told memory draws at
+    `temperature_micro` in sweeps, so that siblings differ.
     """
 
     seeds_per_round: int = 12
@@ -61,6 +62,7 @@ class Course:
     forgetting: Forgetting = field(default_factory=Forgetting)
     kinds: frozenset[PieceKind] = EVERY_KIND
     rules: Rules = field(default_factory=Rules.default)
+    temperature_micro: int = 700_000
 
     def amounts(self, templates: int) -> Amounts:
         """Seeds of each of so many templates, at least one if there are any, and repeats."""

@@ -168,7 +168,7 @@ class NotForged(FlywheelError):
 
 
 class NotReplayable(FlywheelError):
-    """The run {run} cannot be replayed: {actual}; expected a run of the plan executor that was played to its end.
+    """The run {run} cannot be replayed: {actual}; expected a run of the executor plan or policy that was played to its end.
     `flywheel runs list --status completed` names some."""
 
 

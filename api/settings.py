@@ -17,6 +17,9 @@ CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-
 DEBIANS = Path("/usr/lib/chromium/chromium-headless-shell")
 """What Debian's command starts. The command is a script, and a browser outlives it when it is killed."""
 
+HARMLESS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables that every agent from outside gets."""
+
 
 class Settings(BaseSettings):
     """Settings of a process. Each field is an environment variable with the prefix FLYWHEEL_."""
@@ -149,6 +152,15 @@ class Settings(BaseSettings):
         default="full", description="how much a policy and a demonstration are told; brief is for small models"
     )
 
+    agent_seconds: float = Field(
+        default=120, gt=0, le=86_400, description="seconds after which an agent of --agent is ended, in each run"
+    )
+    agent_variables: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9_, ]*$",
+        description="names of environment variables, separated by commas, that such an agent gets besides its task",
+    )
+
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property
@@ -190,6 +202,18 @@ def read_settings() -> Settings:
         first = error.errors()[0]
         name = "FLYWHEEL_" + "_".join(str(part) for part in first["loc"]).upper()
         raise BadSetting(name=name, actual=first["input"], expected=first["msg"]) from error
+
+
+def agent_environment(settings: Settings) -> dict[str, str]:
+    """The variables of this process that an agent from outside may have: no address of a database, and no token.
+
+    Raises BadSetting if the settings name a variable of Flywheel's own for it.
+    """
+    named = [name.strip() for name in settings.agent_variables.split(",") if name.strip()]
+    own = next((name for name in named if name.upper().startswith(("FLYWHEEL_", "PG"))), None)
+    if own is not None:
+        raise BadSetting(name="FLYWHEEL_AGENT_VARIABLES", actual=own, expected="names of the agent's own variables")
+    return {name: os.environ[name] for name in (*HARMLESS, *named) if name in os.environ}
 
 
 def read_secret(variable: str) -> SecretStr | None:

@@ -14,8 +14,14 @@ OUTSIDE: Final = "ext-"
 """Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
-PLANLESS: Final = frozenset({"policy", "miniwob-script"})
+PLANLESS: Final = frozenset({"agent", "policy", "miniwob-script"})
 """Executors whose runs do not follow the recorded plan."""
+
+AGENT: Final = "agent"
+"""The executor of agents from outside. Sweeps and evaluations name the agent behind it, `agent:` and a digest."""
+
+ADVISED: Final = frozenset({"agent", "policy"})
+"""Planless executors that are told pieces of memory in words; the fast loop teaches them by lessons in words."""
 
 DEMONSTRATION: Final = "demonstration"
 """The executor that plays a plan as a policy's conversation. Its last step, "finish", is not in the plan."""
@@ -55,6 +61,16 @@ class RunState(FoldState, frozen=True, kw_only=True):
     def is_ended(self) -> bool:
         """True if the run is finished or missing, so it will not be resumed."""
         return self.status != "started"
+
+
+def is_agent(executor: str | None) -> bool:
+    """True for the recorded name of an agent from outside."""
+    return executor is not None and executor.partition(":")[0] == AGENT
+
+
+def is_advised(executor: str | None) -> bool:
+    """True for the recorded name of an executor that is told memory in words."""
+    return executor in ADVISED or is_agent(executor)
 
 
 def recorded_artifact_name(artifact: dict[str, Any]) -> str:

@@ -21,9 +21,9 @@ TOKEN: Final = "FLYWHEEL_ENV_SHOP_TOKEN"
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-def blocks(kind: str) -> list[str]:
-    """The blocks of the page in this language, in order."""
-    return [text for found, text in _BLOCK.findall(PAGE.read_text("utf-8")) if found == kind]
+def blocks(kind: str, page: Path = PAGE) -> list[str]:
+    """The blocks of a page in this language, in order."""
+    return [text for found, text in _BLOCK.findall(page.read_text("utf-8")) if found == kind]
 
 
 @dataclass(frozen=True)

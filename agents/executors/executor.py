@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
-from eventlog.events import CheckName, ModelRole, RunStatus, Step, StepOutcome
+from eventlog.blobs import Blob
+from eventlog.events import CheckName, ModelCalled, ModelRole, RunStatus, Step, StepOutcome
 
 from ..envs.contract import Instance
 from ..learning.step_checks import Checked
@@ -68,6 +69,35 @@ class Called:
     request: CompletionRequest
     completion: Completion
 
+    @property
+    def input_tokens(self) -> int | None:
+        """Tokens of the request; None if unknown."""
+        return self.completion.input_tokens
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of the answer; None if unknown."""
+        return self.completion.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """A model call that an agent made by itself through an endpoint of ours, as it is recorded, but for its place."""
+
+    step: int | None
+    event: ModelCalled
+    blobs: tuple[Blob, ...]
+
+    @property
+    def input_tokens(self) -> int | None:
+        """Tokens of the request; None if unknown."""
+        return self.event.input_tokens
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of the answer; None if unknown."""
+        return self.event.output_tokens
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
@@ -86,13 +116,24 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Result of an assignment. `profile` is the browser state for the session's next assignment."""
+    """Result of an assignment. `profile` is the browser state for the session's next assignment.
+
+    `is_reported` is True if nobody saw the steps but the agent that reports them: they earn nothing and cost nothing.
+    `passed_on` are the calls that such an agent made through our endpoint.
+    """
 
     taken: tuple[ExecutedStep, ...]
     status: RunStatus
     called: tuple[Called, ...] = ()
     verified: tuple[Verified, ...] = ()
     profile: bytes | None = None
+    is_reported: bool = False
+    passed_on: tuple[PassedOn, ...] = ()
+
+    @property
+    def model_calls(self) -> tuple[Called | PassedOn, ...]:
+        """Every model call of the run itself, without those of step checks."""
+        return (*self.called, *self.passed_on)
 
     @property
     def failed_step(self) -> ExecutedStep | None:
@@ -124,6 +165,21 @@ class Executor(Protocol):
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """Execute an assignment. Raises EnvironmentFailure, and ModelFailure if a policy's model does not answer."""
+        ...
+
+
+@runtime_checkable
+class Advised(Protocol):
+    """An executor that is told pieces of memory in words, instead of applying them to a plan."""
+
+    @property
+    def advice_budget(self) -> int:
+        """Most bytes of advice for one task."""
+        ...
+
+    @property
+    def walks_pages(self) -> bool:
+        """True if its steps are steps of pages over HTTP, which recovery can take again."""
         ...
 
 

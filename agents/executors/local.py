@@ -15,7 +15,7 @@ from . import policy
 from .actions import Wording
 from .errors import NotServed
 from .executor import Assignment, Execution, Watch, no_verification
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http, wording_budget
 
 BRIEF_TOKENS: Final = 128
 """Most tokens of an answer with brief wording. An action takes about fifty."""
@@ -48,6 +48,16 @@ class LocalPolicies:
     def offers_logprobs(self) -> bool:
         """See Executor."""
         return self.host.offers.logprobs
+
+    @property
+    def advice_budget(self) -> int:
+        """See Advised."""
+        return wording_budget(self.wording)
+
+    @property
+    def walks_pages(self) -> bool:
+        """See Advised."""
+        return self.opening is over_http
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `policy_for` does."""

@@ -1,45 +1,97 @@
-"""Advice: the hints and exemplars of memory that a policy, which follows no plan, is told with a task. Pure."""
+"""Advice: the pieces of memory that a model, which follows no plan, is told with a task. Pure.
+
+Every executor for models uses `worth_telling` and `advice_lines`. What is told is bounded by a budget of bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeGuard
 
-from eventlog.events import Applied, PieceKind
+from eventlog.events import Applied, PieceKind, Template
 
 from .occasions import AnyPiece, OccasionPiece
+from .quoting import clean_text
 from .ranking import rank_texts
 
 MOST: Final = 5
 """Most pieces told per task; each is one line that the model reads with every answer."""
 
+BUDGET: Final = 1_200
+"""Most bytes of advice per task: about 300 tokens of English."""
+
+BRIEF_BUDGET: Final = 300
+"""Most bytes of advice per task for small models: about 75 tokens of English."""
+
 _TOLD: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
+"""Kinds whose pieces are told even if they are changes of a plan. Lessons in words of every kind are told."""
 
 
-def worth_telling(instruction: str, environment: str, held: Iterable[AnyPiece]) -> tuple[OccasionPiece, ...]:
-    """Hints and exemplars of an environment that share words with an instruction, best first, at most MOST.
+def worth_telling(
+    template: Template, environment: str, held: Iterable[AnyPiece], budget: int = BUDGET
+) -> tuple[OccasionPiece, ...]:
+    """Pieces that share words with a task's instruction, best first, at most MOST and within `budget` bytes.
 
-    They are sorted by BM25 score in integers, then by higher rank, more wins, and id. The order of `held` does not
-    matter.
+    They are sorted by BM25 score in integers, then by higher rank, more wins, and id. A piece that does not fit into
+    what is left of the budget is left out. The order of `held` does not matter.
     """
-    found = {
-        each.piece: each
-        for each in held
-        if isinstance(each, OccasionPiece)
-        and each.kind in _TOLD
-        and each.occasion.environment == environment
-        and each.text
-    }
-    scores = dict(rank_texts(instruction, {name: lesson.words for name, lesson in found.items()}))
+    found = {each.piece: each for each in held if may_tell(each, template, environment)}
+    scores = dict(rank_texts(template.instruction, {name: lesson.words for name, lesson in found.items()}))
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
-    return tuple(found[name] for name in best[:MOST])
+    return tuple(_within(budget, (found[name] for name in best)))
+
+
+def tell_trial(
+    template: Template,
+    environment: str,
+    held: Iterable[AnyPiece],
+    budget: int = BUDGET,
+    *,
+    candidate: AnyPiece | None = None,
+    withheld: AnyPiece | None = None,
+) -> tuple[OccasionPiece, ...]:
+    """What a run is told that may try a piece: exactly what its siblings are told, and the candidate or less a piece.
+
+    The candidate's line comes last and beyond the budget, so that it displaces nothing. `held` lacks the withheld
+    piece; no other piece takes its place.
+    """
+    others = worth_telling(template, environment, [*held, *([] if withheld is None else [withheld])], budget)
+    own = [each for each in others if withheld is None or each.piece != withheld.piece]
+    if isinstance(candidate, OccasionPiece) and would_tell(candidate, template, environment):
+        own = [*(each for each in own if each.piece != candidate.piece), candidate]
+    return tuple(own)
+
+
+def may_tell(piece: AnyPiece, template: Template, environment: str) -> TypeGuard[OccasionPiece]:
+    """True if a piece is of the task's environment and cluster, of a kind that is told, and says something."""
+    return (
+        isinstance(piece, OccasionPiece)
+        and (piece.is_in_words or piece.kind in _TOLD)
+        and piece.occasion.environment == environment
+        and piece.occasion.cluster in {None, template.cluster}
+        and bool(clean_text(piece.text))
+    )
+
+
+def would_tell(piece: AnyPiece, template: Template, environment: str) -> bool:
+    """True if a piece would be told with a task if memory held it alone."""
+    return worth_telling(template, environment, [piece]) != ()
 
 
 def advice_lines(told: Iterable[OccasionPiece]) -> tuple[str, ...]:
-    """Text of each piece, on one line."""
-    return tuple(" ".join(lesson.text.split()) for lesson in told)
+    """Text of each piece on one line, cleaned and cut as data of strangers (see `quoting`)."""
+    return tuple(clean_text(lesson.text) for lesson in told)
 
 
 def applied_of(told: Iterable[OccasionPiece]) -> tuple[Applied, ...]:
     """Pieces as a run records them; `step` is the line number, because there is no plan."""
     return tuple(Applied(piece=each.piece, kind=each.kind, step=number) for number, each in enumerate(told))
+
+
+def _within(budget: int, ranked: Iterable[OccasionPiece]) -> Iterator[OccasionPiece]:
+    left, number = budget, 0
+    for each in ranked:
+        size = len(clean_text(each.text).encode())
+        if size <= left and number < MOST:
+            left, number = left - size, number + 1
+            yield each

@@ -15,9 +15,11 @@ from eventlog.events import (
     Change,
     ExemplarCaptured,
     FollowLink,
+    HintRecorded,
     InsertSteps,
     Occasion,
     PieceKind,
+    PieceSource,
     PreferTarget,
     PromotionRule,
     RecipeImported,
@@ -38,7 +40,7 @@ MOST_OF_A_STEP: Final = 2
 
 _LABELLED: Final = frozenset({"click", "submit", "fill_field", "select_option"})
 
-CapturedEvent = ExemplarCaptured | SnippetLearned | RecipeImported
+CapturedEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +70,24 @@ class FailingStep:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A piece captured from good runs: its occasion, its change, the runs that show it (best first), best reward."""
+    """A piece captured from runs: its occasion, its change, the runs that show it (best first), best reward.
+
+    A lesson in words has no change.
+    """
 
     kind: PieceKind
     occasion: Occasion
-    change: Change
+    change: Change | None
     title: str
     text: str
     runs: tuple[str, ...]
     reward: int
+    source: PieceSource = "good_run"
 
     @property
     def name(self) -> str:
         """Piece id, which does not depend on the runs that show the piece."""
-        return lesson_id(self.kind, self.occasion, self.change)
+        return lesson_id(self.kind, self.occasion, self.change, self.text)
 
     @property
     def content(self) -> Blob:
@@ -95,9 +101,11 @@ class Captured:
             "content": self.content.digest,
             "rule": rule,
             "run": self.runs[0],
-            "source": "good_run",
+            "source": self.source,
         }
         match self.kind:
+            case "hint":
+                return HintRecorded.model_validate({"hint": self.name, "confidence": self.reward, **known})
             case "exemplar":
                 form = "inject" if isinstance(self.change, InsertSteps) else "nudge"
                 return ExemplarCaptured.model_validate(

@@ -44,19 +44,22 @@ class BadMemoryFile(FlywheelError):
 
 
 class MemoryFileEntry(FrozenModel):
-    """One piece: its occasion, title, text and change. `rank` is used for hints and exemplars only."""
+    """One piece: its occasion, title, text and change. `rank` is used for hints and exemplars only.
+
+    A lesson in words has no change.
+    """
 
     kind: Kind
     occasion: Occasion
     title: str = ""
     text: str
-    change: Change
+    change: Change | None = None
     rank: ScoreMicro = 500_000
 
     @property
     def piece(self) -> str:
-        """Piece id derived from occasion and change; editing either makes another piece."""
-        return lesson_id(self.kind, self.occasion, self.change)
+        """Piece id derived from occasion and change (of a lesson in words: text); editing these makes another piece."""
+        return lesson_id(self.kind, self.occasion, self.change, self.text)
 
     @property
     def content(self) -> Blob:
@@ -124,7 +127,7 @@ def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
         entries = MemoryFile.model_validate_json(text).pieces
     except ValidationError as error:
         raise BadMemoryFile(actual=locate_fault(error, text), expected=f"JSON of the form {FORM}") from None
-    leading_out = first_bad_address([piece["change"] for piece in facts["pieces"]])
+    leading_out = first_bad_address([piece.get("change") for piece in facts["pieces"]])
     if leading_out is not None:
         (number, *field), fault = leading_out
         place = ("pieces", number, "change", *field)

@@ -29,13 +29,14 @@ _PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "sni
 class OccasionPiece:
     """A hint, exemplar, snippet or recipe. `rank` (millionths), then `wins`, break ties between pieces that fit a step.
 
+    A lesson in words has no `change`: it is told to models, and changes no plan.
     `embeddings` is the model that matches it in addition to its words, the same for all pieces of a memory, or None.
     """
 
     piece: str
     kind: PieceKind
     occasion: Occasion
-    change: Change
+    change: Change | None
     text: str
     title: str
     wins: int
@@ -48,12 +49,19 @@ class OccasionPiece:
         return isinstance(self.change, InsertSteps)
 
     @property
+    def is_in_words(self) -> bool:
+        """True if the piece is told and changes no plan."""
+        return self.change is None
+
+    @property
     def words(self) -> str:
         """Text that ranking compares: intent, title and text."""
         return f"{self.occasion.intent} {self.title} {self.text}"
 
     def at(self, plan: Plan, place: int) -> Piece:
-        """This piece anchored to the step at `place` of a plan."""
+        """This piece anchored to the step at `place` of a plan. Raises ValueError for a lesson in words."""
+        if self.change is None:
+            raise ValueError(self.piece)
         return Piece(self.piece, anchor_of(plan[place]), self.change, self.wins, self.rank, self.kind)
 
 
@@ -61,16 +69,20 @@ AnyPiece = Piece | OccasionPiece
 """A piece of memory: anchored to one step, or matched to any step similar to its occasion."""
 
 
-def lesson_id(kind: PieceKind, occasion: Occasion, change: Change) -> str:
-    """Piece id derived from occasion and change, so that the same piece learned twice has one id."""
-    content = [occasion.model_dump(mode="json"), change.model_dump(mode="json")]
+def lesson_id(kind: PieceKind, occasion: Occasion, change: Change | None, words: str = "") -> str:
+    """Piece id derived from occasion and change, so that the same piece learned twice has one id.
+
+    A lesson in words has no change; its id is derived from its `words`.
+    """
+    content = [occasion.model_dump(mode="json"), words if change is None else change.model_dump(mode="json")]
     return f"{_PREFIXES[kind]}-{digest(content).hex()[:12]}"
 
 
-def text_and_change(content: bytes) -> tuple[str, Change]:
-    """Text and change of a piece's content. Raises ValueError if the bytes have another form."""
+def text_and_change(content: bytes) -> tuple[str, Change | None]:
+    """Text and change of a piece's content, no change for a lesson in words. Raises ValueError for another form."""
     found = json.loads(content)
-    return str(found["text"]), CHANGE.validate_python(found["change"], strict=False)
+    change = found["change"]
+    return str(found["text"]), None if change is None else CHANGE.validate_python(change, strict=False)
 
 
 def occasion_at(environment: str, plan: Plan, place: int) -> Occasion:
@@ -93,10 +105,10 @@ def fits(lesson: OccasionPiece, environment: str, plan: Plan, place: int) -> boo
     """True if a step matches a piece's occasion and the piece would change the plan.
 
     A step with exactly the occasion's intent matches on any page, because addresses drift. A piece that inserts steps
-    does not fit a plan that already contains one of them.
+    does not fit a plan that already contains one of them. A lesson in words fits none.
     """
     step, occasion = plan[place], lesson.occasion
-    if (occasion.environment, occasion.type) != (environment, step.type):
+    if lesson.change is None or (occasion.environment, occasion.type) != (environment, step.type):
         return False
     if isinstance(lesson.change, InsertSteps):
         has_one = any(does(one) == does(other) for one in lesson.change.steps for other in plan)

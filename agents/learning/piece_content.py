@@ -12,9 +12,9 @@ MEDIA_TYPE: Final = "application/vnd.flywheel.piece+json"
 _MADE: Final = re.compile(r"\d")
 
 
-def content_bytes(text: str, change: Change) -> bytes:
-    """Canonical bytes of a piece's content, in the same form for every kind."""
-    return canonical({"text": text, "change": change.model_dump(mode="json")})
+def content_bytes(text: str, change: Change | None) -> bytes:
+    """Canonical bytes of a piece's content, in the same form for every kind. A lesson in words has no change."""
+    return canonical({"text": text, "change": None if change is None else change.model_dump(mode="json")})
 
 
 def page_pattern(path: str) -> str:

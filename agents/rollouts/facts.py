@@ -12,7 +12,7 @@ from eventlog.blobs import Blob
 from eventlog.blobs.conversations import link_messages
 from eventlog.events import ModelCalled, Step, StepTaken, StepVerified, Usage
 
-from ..executors.executor import Called, ExecutedStep, Execution, Verified
+from ..executors.executor import Called, ExecutedStep, Execution, PassedOn, Verified
 from ..models.model import ChatMessage, Completion, Image, Sample, Served
 from ..rewards.steps import operation_of
 
@@ -41,15 +41,15 @@ def execution_facts(run: str, execution: Execution) -> Facts:
     """
     checks = {check.index: check for check in execution.verified}
     number = count()
-    found = [call_facts(run, next(number), call) for call in execution.called if call.step is None]
+    found = [call_facts(run, next(number), call) for call in execution.model_calls if call.step is None]
     for taken in execution.taken:
-        found += [call_facts(run, next(number), call) for call in execution.called if call.step == taken.index]
-        found.append(_step_facts(run, taken))
+        found += [call_facts(run, next(number), call) for call in execution.model_calls if call.step == taken.index]
+        found.append(_step_facts(run, taken, is_reported=execution.is_reported))
         check = checks.get(taken.index)
         if check is not None:
             found += [call_facts(run, next(number), call) for call in check.model_calls]
             found.append(_check_facts(run, check))
-    later = [call for call in execution.called if call.step is not None and call.step >= len(execution.taken)]
+    later = [call for call in execution.model_calls if call.step is not None and call.step >= len(execution.taken)]
     found += [call_facts(run, next(number), call) for call in later]
     return Facts(
         tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
@@ -57,12 +57,12 @@ def execution_facts(run: str, execution: Execution) -> Facts:
 
 
 def usage_of(execution: Execution, wall: int) -> Usage:
-    """Usage of an execution, without its step checks; `wall` is in microseconds."""
+    """Usage of an execution, without its step checks; `wall` is in microseconds. Reported steps are not counted."""
     return Usage(
-        actions=len(execution.taken),
+        actions=None if execution.is_reported else len(execution.taken),
         wall_microseconds=wall,
-        input_tokens=_total(call.completion.input_tokens for call in execution.called),
-        output_tokens=_total(call.completion.output_tokens for call in execution.called),
+        input_tokens=_total(call.input_tokens for call in execution.model_calls),
+        output_tokens=_total(call.output_tokens for call in execution.model_calls),
     )
 
 
@@ -72,10 +72,10 @@ def _total(tokens: Iterable[int | None]) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _step_facts(run: str, taken: ExecutedStep) -> Facts:
+def _step_facts(run: str, taken: ExecutedStep, *, is_reported: bool) -> Facts:
     page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
     picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
-    argument = _argument(taken.step)
+    argument = _reported_argument(taken.step) if is_reported else _argument(taken.step)
     event = StepTaken(
         run=run,
         index=taken.index,
@@ -97,6 +97,14 @@ def _argument(step: Step) -> Blob | None:
     return Blob(JSON_TYPE if _is_json_object(step.value) else PAGE_TYPE, step.value.encode())
 
 
+def _reported_argument(step: Step) -> Blob | None:
+    """What a reported step was given: of a step on a page, what it acts on, which nothing else records."""
+    if step.type == "act":
+        return _argument(step)
+    given = {name: found for name in ("url", "label", "value") if (found := getattr(step, name))}
+    return Blob(JSON_TYPE, _canonical(given)) if given else None
+
+
 def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
@@ -104,8 +112,11 @@ def _is_json_object(text: str) -> bool:
         return False
 
 
-def call_facts(run: str, number: int, call: Called) -> Facts:
+def call_facts(run: str, number: int, call: Called | PassedOn) -> Facts:
     """Event and blobs of the model call with this number in its run."""
+    if isinstance(call, PassedOn):
+        placed = call.event.model_copy(update={"run": run, "index": number, "step": call.step})
+        return Facts((placed,), call.blobs)
     request, completion = call.request, call.completion
     nodes = tuple(link_messages([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)

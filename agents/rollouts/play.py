@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
-from eventlog.chain import digest
 from eventlog.errors import WeightsFailure
 from eventlog.events import (
     AnyEvent,
@@ -27,6 +26,7 @@ from eventlog.events import (
     Spec,
     TaskSpec,
     Template,
+    Usage,
 )
 from projections.costs import PriceBook
 from projections.runs import PLANLESS
@@ -37,7 +37,7 @@ from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
 from ..executors import plan as plan_executor
-from ..executors.executor import Assignment, Execution, Executor, Watch, no_verification
+from ..executors.executor import Advised, Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpInspector
 from ..executors.plan import PlanExecutor
 from ..learning.advice import advice_lines, applied_of
@@ -49,10 +49,11 @@ from ..learning.retrieval import overlay_memory
 from ..models.errors import ModelFailure
 from ..models.model import Model
 from ..plans import Overlaid, Piece, plan_bytes
-from ..rewards import compute_reward, conduct_of, steps_planned
+from ..rewards import Conduct, compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
+from .drawing import drawing_seed
 from .facts import JSON_TYPE, execution_facts, usage_of
-from .recovery_facts import NOTHING, Looking, Recovery, recover_run
+from .recovery_facts import NOTHING, Looking, Recovery, look_for_hints, recover_run
 from .step_term import step_term
 
 
@@ -60,7 +61,8 @@ from .step_term import step_term
 class Job:
     """Input of one run. `learns` is True if recovery may propose.
 
-    `pieces` are the pieces of the artifact's memory for the run's plan, `told` those that a policy is told.
+    `pieces` are the pieces of the artifact's memory for the run's plan, without the `withheld` one; `told` are those
+    that a policy is told.
     `returning` are pieces that a new proposal brings back. `known` are pieces with a row in the folds; a piece whose
     proposing run was withdrawn has none.
     """
@@ -76,6 +78,7 @@ class Job:
     returning: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
     told: tuple[OccasionPiece, ...] = ()
+    withheld: AnyPiece | None = None
 
     @property
     def run(self) -> str:
@@ -106,11 +109,6 @@ class Job:
         )
 
 
-def drawing_seed(spec: Spec) -> int:
-    """Sampling seed of a run's model (31 bits): different for each spec, the same each time it is played."""
-    return int.from_bytes(digest([spec.sweep, spec.spec_id])[:4]) >> 1
-
-
 PLAN = PlanExecutor()
 
 TRIES = 3
@@ -124,7 +122,8 @@ class Means:
     `watching` makes the step check of an instance. `inspector` makes recovery's inspector of an instance, with the
     index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
     of the site's plans are expected to record. `rule` is the promotion rule of
-    proposals; `stopwatch` returns monotonic microseconds.
+    proposals; `stopwatch` returns monotonic microseconds. Recovery `looks_for_hints` in failed runs of an executor that
+    is told memory.
     """
 
     environment: Environment
@@ -138,6 +137,7 @@ class Means:
     budgets: Budgets = BUDGETS
     advisor: Model | None = None
     operations: Operations = NO_OPERATIONS
+    looks_for_hints: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,12 +222,7 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
         finish.usage,
         means.book,
         passed=judged.passed,
-        conduct=conduct_of(
-            [taken.outcome for taken in execution.taken],
-            finish.usage,
-            planned=steps_planned(means.executor.name, assignment.plan, assignment.max_steps),
-            max_steps=assignment.max_steps,
-        ),
+        conduct=_conduct(means.executor, assignment, execution, finish.usage),
         steps=step_term(execution, means.operations),
     )
     facts = execution_facts(job.run, execution)
@@ -236,6 +231,18 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
         (*facts.blobs, end_state, *recovery.contents),
         recovery.proposals,
         execution.profile,
+    )
+
+
+def _conduct(executor: Executor, assignment: Assignment, execution: Execution, usage: Usage) -> Conduct | None:
+    """Conduct of an execution, by which a reward is shaped; None if only the agent itself says what it did."""
+    if execution.is_reported:
+        return None
+    return conduct_of(
+        [taken.outcome for taken in execution.taken],
+        usage,
+        planned=steps_planned(executor.name, assignment.plan, assignment.max_steps),
+        max_steps=assignment.max_steps,
     )
 
 
@@ -256,12 +263,18 @@ def _end_facts(
 
 
 def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *, passed: bool) -> Recovery:
-    """Recovery of a failed run; empty if the run followed no plan or may not teach anything.
+    """Recovery of a failed run; empty if the run may not teach anything, or recovery cannot follow its steps.
 
     Siblings of one instance fail alike, so only the first is recovered.
     """
     may_teach = job.learns and job.arm is None and job.spec.is_plain and job.spec.sibling_index == 0
-    if passed or not may_teach or means.executor.name in PLANLESS or execution.status == "out_of_budget":
+    if passed or not may_teach:
+        return NOTHING
+    if isinstance(means.executor, Advised) and means.executor.walks_pages and means.looks_for_hints:
+        inspector = means.inspector(means.environment, instance, job.spec.sibling_index)
+        looking = Looking(means.budgets, None, means.rule)
+        return look_for_hints(job.run, job.environment, job.template, execution, inspector, looking)
+    if means.executor.name in PLANLESS or execution.status == "out_of_budget":
         return NOTHING
     at = None if execution.failed_step is None else execution.failed_step.index
     run = failed_run(job.environment, job.template.plan_steps, job.overlay_trial, at, job.template.max_steps)

@@ -7,43 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from eventlog.chain import canonical
-from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, StepTaken, unroll
-from projections.costs import PriceBook
+from eventlog.events import unroll
 
 from ..envs.sites.known import KNOWN
-from ..envs.sites.site import Simulation, SiteKind
+from ..envs.sites.site import SiteKind
 from ..executors.executor import ExecutedStep
 from ..executors.recorded_pages import RecordedStep, Walked, describe_request, walk_record
-from ..plans import Overlaid, Plan
-from ..rewards import SHAPING_VERSION, compute_reward
-from .errors import CannotGrade, UnknownVerifier
-from .regrade import VERIFIERS, Regraded, Verifier, conduct_recorded, regrade_run, restore_instance, verifier
-
-Lines = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """Records of one run from the log and its blobs. A field of None is missing and is not compared.
-
-    `plan` is the recorded executed plan, `texts` the pages by address. `derived` is the plan derived now from template
-    and memory, `memory` the digest of the memory rebuilt now at its position, `book` the prices of its grading.
-    """
-
-    started: RunStarted
-    reset: InstanceReset | None
-    steps: tuple[StepTaken, ...]
-    finished: RunFinished
-    graded: RewardGraded | None
-    plan: Plan
-    texts: Mapping[str, str]
-    derived: Overlaid | None
-    memory: str | None
-    end_state: bytes | None
-    book: PriceBook | None
+from ..plans import Plan
+from .conversation_replay import conversation_checks
+from .recording import Lines, Recording, ReplayCheck
+from .regrade import VERIFIERS, Verifier
+from .replay_outcome import end_check, outcome_checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +48,6 @@ class Replayed:
     erased: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
-    """One comparison with the record. `actual` is None if it cannot be computed, and `why` gives the reason."""
-
-    name: str
-    expected: Lines
-    actual: Lines | None
-    why: str = ""
-    where: str = ""
-
-
 def answer_erased(run: str, address: str) -> Replayed:
     """Result of a replay whose bytes at this address were erased."""
     return Replayed(run, "erased", 0, 0, (), (), (), erased=address)
@@ -93,12 +60,11 @@ def replay_recording(
 
     Each comparison starts from the recorded result of the one before it, so the first divergence is a cause.
     """
-    record = _record(recording)
-    walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
+    checks, trusted = _checks_and_trust(recording, verifiers, sites)
     compared: list[str] = []
     not_compared: list[str] = []
     divergence: Divergence | None = None
-    for check in _checks(recording, record, walked, verifiers, sites):
+    for check in checks:
         if check.actual is None:
             not_compared.append(f"{check.name}: {check.why}")
         elif check.actual == check.expected:
@@ -110,26 +76,27 @@ def replay_recording(
         run=recording.started.run,
         outcome="identical" if divergence is None else "different",
         steps=len(recording.steps),
-        pages=sum(step.text is not None for step in record),
+        pages=sum(step.observation is not None for step in recording.steps),
         compared=tuple(dict.fromkeys(compared)),
         not_compared=tuple(not_compared),
-        trusted=walked.trusted,
+        trusted=trusted,
         divergence=divergence,
     )
 
 
-def _checks(
-    recording: Recording,
-    record: tuple[RecordedStep, ...],
-    walked: Walked,
-    verifiers: Mapping[str, Verifier],
-    sites: Mapping[str, SiteKind],
-) -> Iterator[_Check]:
-    yield _memory(recording)
-    yield _plan(recording)
-    yield from _steps(record, walked)
-    yield _end(recording, walked)
-    yield from _outcome(recording, verifiers, sites)
+def _checks_and_trust(
+    recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind]
+) -> tuple[Iterator[ReplayCheck], Lines]:
+    """The checks of a run, made one by one, and what is taken from the record unchecked."""
+    conversation = recording.conversation
+    if conversation is not None:
+        own = chain([_memory(recording), _plan(recording)], conversation_checks(recording, conversation))
+        return chain(own, outcome_checks(recording, verifiers, sites)), ("what the model and the site answered",)
+    record = _record(recording)
+    walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
+    own = chain([_memory(recording), _plan(recording)], _steps(record, walked))
+    end = [end_check(recording, walked.execution)]
+    return chain(own, end, outcome_checks(recording, verifiers, sites)), walked.trusted
 
 
 def _record(recording: Recording) -> tuple[RecordedStep, ...]:
@@ -146,18 +113,20 @@ def _record(recording: Recording) -> tuple[RecordedStep, ...]:
     )
 
 
-def _memory(recording: Recording) -> _Check:
+def _memory(recording: Recording) -> ReplayCheck:
     memory = recording.started.artifact.memory
     actual = None if recording.memory is None else (f"memory at {memory.upto}: {recording.memory}",)
-    return _Check("memory", (f"memory at {memory.upto}: {memory.digest}",), actual, "other fold versions built it")
+    return ReplayCheck("memory", (f"memory at {memory.upto}: {memory.digest}",), actual, "other fold versions built it")
 
 
-def _plan(recording: Recording) -> _Check:
-    applied = tuple(f"{item.piece} at step {item.step}" for item in recording.started.applied)
+def _plan(recording: Recording) -> ReplayCheck:
+    told = recording.conversation is not None  # then no piece is at a step
+    pieces = () if told else recording.started.applied
+    applied = tuple(f"{item.piece} at step {item.step}" for item in pieces)
     if recording.derived is None:
-        return _Check("plan", (), None, "its template is not in the log")
+        return ReplayCheck("plan", (), None, "its template is not in the log")
     again = tuple(f"{item.piece} at step {item.step}" for item in recording.derived.applied)
-    return _Check(
+    return ReplayCheck(
         "plan", _plan_lines(recording.plan) + applied, _plan_lines(recording.derived.plan) + again, where="the plan"
     )
 
@@ -169,7 +138,7 @@ def _plan_lines(plan: Plan) -> Lines:
     )
 
 
-def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[_Check]:
+def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[ReplayCheck]:
     """Yield a check per step; an executed step takes the next request and the next recorded page."""
     led = (step.event.observation for step in record if step.text is not None)
     asked = iter(walked.requests)
@@ -181,7 +150,7 @@ def _steps(record: tuple[RecordedStep, ...], walked: Walked) -> Iterator[_Check]
             has_page = taken[place].http_status is not None
             page = next(led, "none recorded") if has_page else None
             actual = _taken_lines(taken[place], next(asked, None) if has_page else None, page)
-        yield _Check("steps", expected, actual, where=f"step {place}")
+        yield ReplayCheck("steps", expected, actual, where=f"step {place}")
 
 
 def _recorded_lines(step: RecordedStep) -> Lines:
@@ -205,96 +174,3 @@ def _lines(
         f"status: {status or 'none'}",
         f"page: {page or 'none'}",
     )
-
-
-def _end(recording: Recording, walked: Walked) -> _Check:
-    finished = recording.finished
-    usage = finished.usage.actions
-    return _Check(
-        "end",
-        (f"status: {finished.status}", f"actions: {len(walked.execution.taken) if usage is None else usage}"),
-        (f"status: {walked.execution.status}", f"actions: {len(walked.execution.taken)}"),
-        where="the end",
-    )
-
-
-def _outcome(
-    recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind]
-) -> Iterator[_Check]:
-    """Yield the checks of the run's end state, grade and reward."""
-    try:
-        instance = _instance(recording, sites)
-    except CannotGrade as error:
-        yield _Check("state", (), None, str(error.facts["actual"]))
-        yield from _reward(recording, None, verifiers)
-        return
-    recorded: Lines = (f"fingerprint: {recording.finished.fingerprint}", f"changes: {recording.finished.mutations}")
-    found: Lines = (f"fingerprint: {_bare(instance)}", f"changes: {len(instance.mutations)}")
-    if recording.reset is not None:
-        fresh = sites[recording.started.task_spec.environment].restore(recording.reset.seed, ())
-        recorded = (f"at its start: {recording.reset.fingerprint}", *recorded)
-        found = (f"at its start: {_bare(fresh)}", *found)
-    yield _Check("state", recorded, found, where="the end state")
-    yield from _reward(recording, instance, verifiers)
-
-
-def _instance(recording: Recording, sites: Mapping[str, SiteKind]) -> Simulation:
-    if recording.end_state is None:
-        raise CannotGrade(run=recording.started.run, actual="the blob of its end state is missing")
-    return restore_instance(recording.started, recording.started.spec.env_seed, recording.end_state, sites)
-
-
-def _bare(instance: Simulation) -> str:
-    return instance.fingerprint().removeprefix("sha256:")
-
-
-def _reward(recording: Recording, instance: Simulation | None, verifiers: Mapping[str, Verifier]) -> Iterator[_Check]:
-    reward = recording.graded
-    if reward is None:
-        yield _Check("reward", (), None, "it was not graded")
-        return
-    recorded = Regraded(reward.score, reward.passed, reward.reasons)
-    if instance is None:
-        yield _Check("grade", (), None, "its end state cannot be restored")
-    else:
-        try:
-            found = regrade_run(recording.started, instance, verifier(reward.version, verifiers))
-            yield _Check("grade", _graded_lines(recorded), _graded_lines(found), where="the grade")
-        except (CannotGrade, UnknownVerifier) as error:
-            yield _Check("grade", (), None, str(error))
-    if recording.book is None:
-        yield _Check("reward", (), None, f"no price book of version {reward.prices} is in the log")
-        return
-    conduct = conduct_recorded(recording.started, recording.steps, recording.finished, recording.plan)
-    again = compute_reward(
-        reward.run,
-        reward.group,
-        reward.score,
-        reward.reasons,
-        recording.finished.usage,
-        recording.book,
-        passed=reward.passed,
-        conduct=conduct if reward.shaping == SHAPING_VERSION else None,
-        lambda_per_dollar=reward.terms.lambda_per_dollar,
-    )
-    is_known = reward.shaping in {None, SHAPING_VERSION}
-    yield _Check("reward", _worth(reward, shaped=is_known), _worth(again, shaped=is_known), where="the reward")
-    if not is_known:
-        yield _Check("shaped return", (), None, f"the shaping version {reward.shaping!r} is unknown")
-
-
-def _graded_lines(found: Regraded) -> Lines:
-    return (f"score: {found.score}", f"passed: {found.passed}", *(f"reason: {reason}" for reason in found.reasons))
-
-
-def _worth(reward: RewardGraded, *, shaped: bool) -> Lines:
-    terms = reward.terms
-    lines = (
-        f"cost: {reward.cost}",
-        f"score: {terms.score}",
-        f"lambda: {terms.lambda_per_dollar}",
-        f"penalty: {terms.penalty}",
-        f"value: {reward.value}",
-    )
-    shape = (f"process: {terms.process}", f"progress: {terms.progress}", f"shaped: {reward.shaped}")
-    return lines + shape if shaped else lines

@@ -141,15 +141,16 @@ def plan_sweep(
     executor: str | None = None,
     model: str | None = None,
     suite: str | None = None,
+    advice_budget: int | None = None,
 ) -> SweepPlanned:
-    """Event that plans the sweep; with `trials`, some siblings try a piece that fits.
+    """Event that plans the sweep; with `trials`, some siblings try a piece that fits, applied or told (see `treat`).
 
     Raises BadSweep, and BenchmarkInstance if a seed belongs to a benchmark.
     """
     check_sweep_name(generator.sweep)
     specs = generator.specs()
     if trials is not None:
-        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment)
+        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment, advice_budget)
     drawn = {spec.template for spec in specs}
     templates = tuple(template for template in generator.templates if template.template_id in drawn)
     refuse_frozen(generator.sweep, environment, templates, specs, frozen)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from eventlog.events import PairedRule, PromotionRule, SeedsRule
-from projections.runs import DEMONSTRATION, PLANLESS
+from projections.runs import ADVISED, DEMONSTRATION, PLANLESS
 
 from ..course import Course
 from ..sweeps.executors import Way
@@ -51,7 +51,7 @@ Clusters = Annotated[
 
 def refuse_memoryless(executor: Way) -> None:
     """Raise BadParameter for an executor whose runs do not depend on memory."""
-    if executor.value in {*PLANLESS, DEMONSTRATION}:
+    if executor.value in {*(PLANLESS - ADVISED), DEMONSTRATION}:
         raise typer.BadParameter(
             f"--executor {executor.value}: its runs do not use memory, so the fast loop cannot improve them; "
             f"use `flywheel rollout sweep --executor {executor.value}`"

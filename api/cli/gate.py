@@ -44,7 +44,7 @@ from ..training.weights import folders_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, AsOf, TerminalReporter, emit_json, open_project, print_facts, print_rows, say, table
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import MaxParallel, Timeout, dialect_from, refuse_idle
+from .sweep_options import AgentOf, MaxParallel, Timeout, agent_of, dialect_from, refuse_idle
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
@@ -70,6 +70,7 @@ def run_(
     executor: Annotated[
         Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
     ] = Way.PLAN,
+    agent: AgentOf = None,
     model: Annotated[
         str | None,
         typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
@@ -86,20 +87,26 @@ def run_(
     as_json: AsJson = False,
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
+    playing_agent = agent_of(agent, executor, timeout, model)
     refuse_idle(executor, model, None)
     rules = Rules.default(test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with open_project() as house:
         chosen, memory = artifacts.challenger(house, challenger)
         _refuse_other_champion(house, champion)
-        _refuse_unlike(house, executor, model, chosen)
+        _refuse_unlike(house, executor, model, chosen, is_agent=playing_agent is not None)
         frozen = _benchmark(house, benchmark, site)
         where = Where(url, admin_url, sandbox, port, admin_port)
         with (
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
             executor_of(
-                executor, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)
+                executor,
+                house.settings,
+                model=model,
+                inside=placed.inside,
+                folder_of=folders_of(house),
+                agent=playing_agent,
             ) as doing,
         ):
             refuse_forged(house.views())
@@ -125,17 +132,26 @@ def _refuse_other_champion(house: House, name: str | None) -> None:
         raise NotChampion(actual=name, expected=str(present))
 
 
-def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact) -> None:
-    """Raise BadParameter if both arms would play alike: policies differ only in their weights.
+def _refuse_unlike(house: House, executor: Way, model: str | None, challenger: Artifact, *, is_agent: bool) -> None:
+    """Raise BadParameter if both arms would play alike, or if nothing plays the challenger's weights.
 
-    Each arm plays with its own weights only if they are loaded in this process.
+    Arms of a policy differ in their weights, if these are loaded in this process, or in what memory tells them. Arms of
+    an agent from outside differ in what they are told.
     """
-    if executor is not Way.POLICY or local_folder(house.settings, model) is None:
-        refuse_memoryless(executor)
-    elif present_champion(house.views()).pointed_artifact().weights == challenger.weights:
+    refuse_memoryless(executor)
+    present = present_champion(house.views()).pointed_artifact()
+    if executor is not Way.POLICY and not is_agent:
+        return
+    if present.weights != challenger.weights and (is_agent or local_folder(house.settings, model) is None):
+        expected = "the champion's weights" if is_agent else "--model transformers:FOLDER, the base model of both"
         raise typer.BadParameter(
-            f"champion and challenger both have the weights {challenger.weights}, and a policy is judged by its "
-            "weights: expected a challenger such as ck-3f9a1c22@0"
+            f"the challenger has the weights {challenger.weights} and the champion {present.weights}, and "
+            f"{'an agent of your own' if is_agent else 'an endpoint'} plays with one model: expected {expected}"
+        )
+    if (present.weights, present.memory.digest) == (challenger.weights, challenger.memory.digest):
+        raise typer.BadParameter(
+            f"champion and challenger both have the weights {challenger.weights} and the same memory: expected a "
+            "challenger such as ck-3f9a1c22@0"
         )
 
 

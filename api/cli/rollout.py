@@ -52,6 +52,7 @@ def sweep(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
+    agent: options.AgentOf = None,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     verify_steps: options.VerifySteps = False,
@@ -73,6 +74,7 @@ def sweep(
 
     The exit code is 1 if no run could be graded.
     """
+    playing_agent = options.agent_of(agent, executor, timeout, model)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -92,6 +94,7 @@ def sweep(
         session=session,
         wants_logprobs=for_grpo,
         verify_steps=verify_steps,
+        agent=playing_agent,
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
@@ -122,6 +125,7 @@ def biased_(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
+    agent: options.AgentOf = None,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     verify_steps: options.VerifySteps = False,
@@ -137,6 +141,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
+    playing_agent = options.agent_of(agent, executor, timeout, model)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -146,7 +151,15 @@ def biased_(
     temperatures = options.micro(temperature or ())
     where = Where(url, admin_url, sandbox, port, admin_port)
     with set_up_sweep(
-        site, where, dialect, executor, model, name=name, wants_logprobs=for_grpo, verify_steps=verify_steps
+        site,
+        where,
+        dialect,
+        executor,
+        model,
+        name=name,
+        wants_logprobs=for_grpo,
+        verify_steps=verify_steps,
+        agent=playing_agent,
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)

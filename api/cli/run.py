@@ -15,8 +15,10 @@ import typer
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
+from agents.executors.outside.agent_spec import AgentSpec
 from eventlog.events import SftQuery
 from projections.frozen_datasets import CHECKPOINTS
+from projections.runs import PLANLESS
 
 from ..controllers.both import begin_both
 from ..controllers.fast import Controller
@@ -34,7 +36,7 @@ from .output import AsJson, TerminalReporter, emit_json, open_project, print_fac
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
+from .sweep_options import AgentOf, MaxParallel, Tasks, Timeout, VerifySteps, agent_of, dialect_from
 
 
 class Loop(StrEnum):
@@ -73,8 +75,9 @@ def run(
     rule: options.Rule = options.EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[
-        Way, typer.Option(help="How runs are executed: a plan over HTTP (plan) or in Chromium (browser).")
+        Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), or a model (policy).")
     ] = Way.PLAN,
+    agent: AgentOf = None,
     base: BaseOf = None,
     warm_up: WarmUpOf = None,
     stages: StagesOf = None,
@@ -90,6 +93,9 @@ def run(
     becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a
     dataset, trains a checkpoint and sends it to the gate.
     """
+    playing_agent = agent_of(agent, executor, timeout)
+    if playing_agent is not None and loop is not Loop.FAST:
+        raise typer.BadParameter("--agent is for the fast loop: the slow one trains weights that Flywheel serves")
     if loop is Loop.SLOW:
         options.refuse_fast(
             {
@@ -123,7 +129,7 @@ def run(
     with open_project() as house:
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
-            quickly = partial(_go, house, placed, course, executor, suite)
+            quickly = partial(_go, house, placed, course, executor, suite, playing_agent)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
             if loop is Loop.BOTH:
                 go_first(house, site, course, slow, quickly)
@@ -142,12 +148,15 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
         _keep_what_passed(house, site)
 
 
-def _go(house: House, placed: Placed, course: Course, way: Way, suite: str | None) -> str:
+def _go(
+    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None = None
+) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
     client = placed.environment
-    with executor_of(way, house.settings, inside=placed.inside) as doing, reporter.show_live():
-        pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=True)
+    with executor_of(way, house.settings, inside=placed.inside, agent=agent) as doing, reporter.show_live():
+        follows_plan = doing.name not in PLANLESS
+        pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)
         controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)
         why = controller.run()
     _keep_what_passed(house, site)

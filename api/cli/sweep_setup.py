@@ -11,10 +11,11 @@ import typer
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor, refuse_without_logprobs
+from agents.executors.outside.agent_spec import AgentSpec
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.sweep import Generator
 from eventlog.events import SweepPlanned, Trials
-from projections.runs import PLANLESS
+from projections.runs import ADVISED, PLANLESS
 from projections.sweeps import SweepsState
 
 from ..environments.admission import first_admission, see_admission
@@ -71,6 +72,7 @@ def set_up_sweep(
     wants_logprobs: bool,
     verify_steps: bool,
     session: str | None = None,
+    agent: AgentSpec | None = None,
 ) -> Iterator[SweepSetup]:
     """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
@@ -80,7 +82,9 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)) as executor,
+        executor_of(
+            way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house), agent=agent
+        ) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())
@@ -131,7 +135,7 @@ def plan_now(
         ready.site,
         generator,
         rng_seed=rng_seed,
-        trials=Trials.current() if learn and ready.executor.name not in PLANLESS else None,
+        trials=Trials.current() if learn and ready.executor.name not in PLANLESS - ADVISED else None,
         learns=learn,
         queue=RolloutQueue(house.engine, ready.site) if queued else None,
         executor=ready.executor,

@@ -22,6 +22,7 @@ from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
 from agents.suites.tasks import NO_OPERATIONS
 from eventlog.database import OutagePatience
+from projections.runs import PLANLESS
 
 from ..controllers.fast import Controller
 from ..course import Course
@@ -36,7 +37,7 @@ from ..training.weights import folders_of
 from . import course_options as options
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
+from .sweep_options import AgentOf, How, MaxParallel, VerifySteps, agent_of, dialect_from
 from .sweep_setup import go_without_logprobs
 
 _TEXTS = {
@@ -73,6 +74,7 @@ def worker(
     dialect: DialectFile = None,
     suite: SuiteOf = None,
     executor: How = Way.PLAN,
+    agent: AgentOf = None,
     verify_steps: VerifySteps = False,
     max_parallel: MaxParallel = 4,
     timeout: Annotated[
@@ -105,7 +107,7 @@ def worker(
     With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
     budget, as `flywheel run` does; then the worker exits.
     """
-    chosen = _roles(roles)
+    chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
     if "controller" in chosen:
         options.refuse_memoryless(executor)
     course = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
@@ -133,7 +135,9 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(executor_of(executor, house.settings, inside=placed.inside, folder_of=own))
+            doing = stack.enter_context(
+                executor_of(executor, house.settings, inside=placed.inside, folder_of=own, agent=playing_agent)
+            )
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             operations = operations_on(house, site) if verify_steps else NO_OPERATIONS
             checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)
@@ -146,7 +150,8 @@ def worker(
             if "controller" in chosen:
                 pinned = None
                 if suite is not None:
-                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=True)
+                    follows_plan = doing.name not in PLANLESS
+                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=follows_plan)
                 controller = Controller(house, placed.environment, site, course, reporter, doing, suite=pinned)
                 controlling = partial(_control, controller)
         tell("started", roles=" and ".join(chosen), site=site)

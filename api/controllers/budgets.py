@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from agents.rollouts.play import PLAN
 from eventlog.chain import microseconds
 from eventlog.disowned import read_in_force
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
@@ -15,13 +16,13 @@ from gate.figures import count_noun, dollars
 from projections.courses import CourseState
 from projections.engine.views import Views
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS, RUNS
+from projections.runs import RUNS
 
 from ..course import CONTROLLER, Course
 from ..course import SLOW_CONTROLLER as SLOW
-from ..queries.benchmarks import evaluations_of
 from ..queries.courses import last_course, present_course
 from ..sweeps.recovery_costs import known_sum, recovery_costs
+from .fast_next import fast_evaluations
 from .slow_next import SlowCourse
 
 _MICRO = 1_000_000
@@ -84,15 +85,15 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
         store.append([Append(_stream(site), (event,), _ACTORS[loop], key=key)])
 
 
-def compute_spent(store: EventStore, views: Views, site: str, now: datetime) -> Spent:
+def compute_spent(store: EventStore, views: Views, site: str, now: datetime, executor: str = PLAN.name) -> Spent:
     """Resources used by the open course, zero if there is none. Counts ended runs of every executor and process.
 
-    Evaluations of policies belong to the slow loop and do not count.
+    Of the evaluations, those count that a fast loop with this `executor` may resume.
     """
     state = present_course(views, site)
     if state is None:
         return Spent()
-    of_site = [each for each in evaluations_of(views, site) if each.executor not in PLANLESS]
+    of_site = fast_evaluations(views, site, executor)
     sweeps = _sweeps_of_course(store, views.upto, state)
     opened = [each.evaluation for each in of_site if each.opened_since > state.since]
     prefixes = [f"{name}__" for name in (*sweeps, *opened)]

@@ -43,7 +43,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from ..sweeps.executors import describe_executor, plays
+from ..sweeps.executors import advice_budget_of, describe_executor, plays, recorded_name
 from ..sweeps.missing import count_missing, nothing_graded
 from ..sweeps.plan import Draw, biased_generator, first_facts, next_sweep_name, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
@@ -111,7 +111,7 @@ class Controller:
     def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
         """The next step that the log asks for and the budget allows, and what the course has used so far."""
         pool = cache(partial(self._candidates, views))
-        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC))
+        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC), recorded_name(self.executor))
         return self._within_budget(views, self._next(views, used, pool), used, pool), used
 
     def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:
@@ -140,7 +140,7 @@ class Controller:
         """True if memory would change a run of any task of the course or of the benchmark."""
         own, held = self._templates(), {each.oracle_task_id for each in present_benchmark(views, self.site).templates}
         tasks = [each for each in self._every_template() if each in own or each.oracle_task_id in held]
-        return concerns(self.house, views, self.course.kinds, self.site, tasks)
+        return concerns(self.house, views, self.course.kinds, self.site, tasks, self.executor)
 
     def _do(self, views: PostgresViews, step: Next, used: Spent) -> str | None:
         """Execute one step. Returns the gate's decision if the step led to one."""
@@ -240,7 +240,7 @@ class Controller:
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
-        return found.among(self._templates(), self.site)
+        return found.among(self._templates(), self.site, advice_budget_of(self.executor))
 
     def _seeds(self, used: Spent, pool: Pool) -> int:
         """Maximum number of seeds per task in the next round, given the runs that are left."""
@@ -278,11 +278,15 @@ class Controller:
         if last is not None:
             instances = seeds * len(found)
             seeds_left, missing = fresh_seeds(planned, course, instances, held), count_missing(views, last)
-            draw = Draw(seeds_left, instances, siblings, course.rng_seed, missing=missing, floor=FLOOR)
+            draw = Draw(seeds_left, instances, siblings, course.rng_seed, self._temperatures(), missing, FLOOR)
             towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
             if towards_failures.allocation() and len(draw.seeds) == instances:
                 return towards_failures
-        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings)
+        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings, self._temperatures())
+
+    def _temperatures(self) -> tuple[int, ...]:
+        """The sampling temperature of an executor that is told memory; none for others, which draw nothing."""
+        return () if advice_budget_of(self.executor) is None else (self.course.temperature_micro,)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

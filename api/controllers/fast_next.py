@@ -13,18 +13,20 @@ from agents.rollouts.play import PLAN
 from eventlog.events import Artifact, SweepPlanned
 from gate.renewal import missing_tasks
 from projections.engine.views import Views
+from projections.evaluations import EvaluationEntry
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS
+from projections.runs import ADVISED, PLANLESS, is_agent
 
 from ..course import BASE, Course
 from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchmark, why_renew
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
 from ..queries.sweeps import sweeps_on
-from ..sweeps.executors import plays
+from ..sweeps.executors import plays, recorded_name
 from ..sweeps.missing import is_in_vain
 from ..sweeps.seeds import fresh_seeds
+from .slow_next import slow_benchmarks
 
 FLOOR = 1
 """Instances that each task gets in every round, because a task that is not played is never seen to pass."""
@@ -62,7 +64,7 @@ def decide(
     """Decide the next step: finish what was begun, then send new memory to the gate, then play another round.
 
     `sweeps` are those that are not known to have ended.
-    Sweeps planned for another executor are skipped, and so are evaluations of policies, which belong to the slow loop.
+    Sweeps planned for another executor are skipped, and so are evaluations of the slow loop (see `fast_evaluations`).
     Only `last` (see `last_round`) tells whether there is something to improve. Pieces that are cold at `now` enter no
     challenger. `on_trial` names the candidates for which a round could still bring evidence. If the course's last
     verdict was `void`, the course ends, because the arms could not be compared. If the new memory changes no run of
@@ -80,7 +82,7 @@ def decide(
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
-    judged = {*_judged_memories(views, site), present.memory.digest, empty.memory.digest}
+    judged = {*_judged_memories(views, site, recorded_name(executor)), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged and _is_new(scoped, judged):
         return _judge_next(views, site, course)
     if last is not None and _is_clean(views, last, challenger):
@@ -118,16 +120,38 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    begun = [each.evaluation for each in evaluations_of(views, site) if each.is_open and each.executor not in PLANLESS]
+    begun = [each.evaluation for each in fast_evaluations(views, site, recorded_name(executor)) if each.is_open]
     if not begun:
         return None
     first = min(begun, key=str.encode)
     return Next("play_arms", "an evaluation was opened and has no verdict", evaluation=first)
 
 
-def _judged_memories(views: Views, site: str) -> Iterator[str]:
-    """Digests of the memories judged on a site. Void verdicts do not count."""
-    return (each.memory for each in evaluations_of(views, site) if each.decision != "void")
+def fast_evaluations(views: Views, site: str, executor: str) -> tuple[EvaluationEntry, ...]:
+    """Evaluations of memory on a site that a fast loop with this executor may resume and counts.
+
+    Evaluations of policies are the slow loop's, except those of an executor that is told memory on the fast loop's own
+    benchmarks. Those of an agent from outside are resumed by the same agent alone.
+    """
+    own = evaluations_of(views, site)
+    if is_agent(executor):
+        return tuple(each for each in own if each.executor == executor)
+    if executor not in ADVISED:
+        return tuple(each for each in own if each.executor not in PLANLESS and not is_agent(each.executor))
+    slow = slow_benchmarks(views, site)
+    return tuple(each for each in own if each.executor == executor and each.benchmark not in slow)
+
+
+def _judged_memories(views: Views, site: str, executor: str) -> Iterator[str]:
+    """Digests of the memories judged on a site. Void verdicts do not count.
+
+    What was judged with an agent from outside says nothing of another agent, or of plans, and the other way round.
+    """
+    own = evaluations_of(views, site)
+    is_ours = {each.evaluation for each in own if not is_agent(each.executor)}
+    if is_agent(executor):
+        is_ours = {each.evaluation for each in own if each.executor == executor}
+    return (each.memory for each in own if each.decision != "void" and each.evaluation in is_ours)
 
 
 def _judge_next(views: Views, site: str, course: Course) -> Next:

@@ -156,7 +156,8 @@ class SlowController:
     def _do(self, step: SlowNext, last: SlowRound, base: Base, executor: Executor) -> None:
         match step.what:
             case "play_sweep":
-                play_sweep(self.house, self.client, last.sweep, self.course.sizes, self.reporter, executor)
+                sizes = replace(self.course.sizes, kinds=frozenset())  # lessons in words are the fast loop's
+                play_sweep(self.house, self.client, last.sweep, sizes, self.reporter, executor)
                 self._refuse_vain(last.sweep)
             case "freeze":
                 self._freeze(last)

@@ -165,12 +165,12 @@ def _newest_verdict(views: Views, sweep: SweepPlanned, site: str, base: str) -> 
 
 def _judged_evaluations(views: Views, site: str, checkpoints: Collection[str | None]) -> tuple[VerdictState, ...]:
     """Evaluations of these checkpoints on the slow loop's own benchmarks."""
-    own = _benchmarks_of(views, site)
+    own = slow_benchmarks(views, site)
     every = views.find(VERDICTS).values()
     return tuple(s for s in every if s.benchmark in own and s.challenger["weights"] in checkpoints)
 
 
-def _benchmarks_of(views: Views, site: str) -> frozenset[str]:
+def slow_benchmarks(views: Views, site: str) -> frozenset[str]:
     """Names of the first benchmark for checkpoints and of its successors."""
     states, found = views.find(BENCHMARKS), {benchmark_name(site)}
     while more := {key for key, state in states.items() if state.successor_of in found} - found:

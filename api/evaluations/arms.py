@@ -14,7 +14,7 @@ from gate.benchmark import PlannedArmRun
 from projections.alpha import ALPHA
 from projections.engine.views import Views
 from projections.rewards import REWARDS
-from projections.runs import PLANLESS, RUNS
+from projections.runs import PLANLESS, RUNS, is_agent
 from projections.verdicts import VerdictState
 
 from ..house import House
@@ -70,7 +70,7 @@ def jobs_of_arms(
 
 def arm_templates(house: House, benchmark: BenchmarkFrozen, state: VerdictState) -> Mapping[str, Template]:
     """Templates of an evaluation with the plans recorded at its opening, keyed by id."""
-    if state.executor in PLANLESS:
+    if state.executor in PLANLESS or is_agent(state.executor):
         return {template.template_id: without_plan(template) for template in benchmark.templates}
     opened = Position(state.opened_since)
     return planned_templates(benchmark.templates, state.plans(), house.store, house.blobs, opened)

@@ -99,7 +99,7 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
 
 
 def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:
-    """Pieces in a memory, which need not be stored; `change` is null if the content was erased.
+    """Pieces in a memory, which need not be stored; `change` is null for erased content and for lessons in words.
 
     Raises BlobErased if the memory itself was erased.
     """
@@ -111,7 +111,7 @@ def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:
             "piece": piece.piece,
             "kind": piece.kind,
             "step": piece.anchor.intent if isinstance(piece, Piece) else piece.occasion.intent,
-            "change": piece.change.model_dump(mode="json"),
+            "change": None if piece.change is None else piece.change.model_dump(mode="json"),
             "wins": piece.wins,
         }
         for piece in pieces_from(memory.body, read)

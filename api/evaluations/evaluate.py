@@ -36,7 +36,7 @@ from ..house import House
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..reporter import Reporter
-from ..sweeps.executors import describe_executor, options_of, recorded_as
+from ..sweeps.executors import advice_budget_of, describe_executor, options_of, recorded_as
 from ..sweeps.jobs import pieces_of
 from ..sweeps.models import agent_model
 from .arms import Sides, sides
@@ -120,15 +120,21 @@ def challenger_on(house: House, views: Views, kinds: Collection[PieceKind], site
 
 
 def concerns(
-    house: House, views: Views, kinds: Collection[PieceKind], site: str, templates: Iterable[Template]
+    house: House,
+    views: Views,
+    kinds: Collection[PieceKind],
+    site: str,
+    templates: Iterable[Template],
+    executor: Executor = PLAN,
 ) -> bool:
-    """True if the current memory would change any plan or prompt of these tasks, compared to the champion's memory.
+    """True if the current memory would change what an executor's runs of these tasks do, compared to the champion's.
 
     Raises BlobMissing, and as House.embeddings_of.
     """
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
-    return not is_same_for(templates, site, pieces_of(house, present_champion(views).pointed_artifact()), today)
+    present = pieces_of(house, present_champion(views).pointed_artifact())
+    return not is_same_for(templates, site, present, today, advice_budget_of(executor))
 
 
 def play_and_settle(

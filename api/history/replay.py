@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from agents.executors import plan as plan_executor
+from agents.executors import policy
+from agents.learning.advice import tell_trial
 from agents.learning.embeddings import Embedded, by_words
 from agents.learning.memory import forget_everything, load_piece, pieces_from, rebuild_memory
+from agents.learning.occasions import AnyPiece, OccasionPiece
 from agents.learning.retrieval import overlay_memory
 from agents.plans import Overlaid, plan_from
-from agents.rollouts.arms import planned_templates
-from agents.rollouts.replay import Recording, Replayed, answer_erased, replay_recording
+from agents.rollouts.arms import planned_templates, without_plan
+from agents.rollouts.recording import Conversation, RecordedCall, Recording
+from agents.rollouts.replay import Replayed, answer_erased, replay_recording
 from eventlog.blobs import BlobStore
+from eventlog.blobs.conversations import node
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import (
     ArmRun,
     BenchmarkFrozen,
     EvaluationOpened,
     InstanceReset,
+    ModelCalled,
     PriceBookSet,
     RewardGraded,
     RunFinished,
@@ -30,10 +38,14 @@ from eventlog.events import (
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
 from projections.memories import candidacies
+from projections.runs import PLANLESS
 
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
 from ..queries.runs import unknown_run
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
 
 
 def replay_run(
@@ -75,11 +87,79 @@ def recording_of(
         memory=_memory(views_at, started, blobs),
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
+        conversation=_conversation(store, blobs, views_at, started, begun, embedded, events),
     )
 
 
+def _conversation(
+    store: EventStore,
+    blobs: BlobStore,
+    views_at: ViewsAt,
+    started: RunStarted,
+    begun: Position,
+    embedded: Embedded,
+    events: Sequence[Recorded],
+) -> Conversation | None:
+    """The conversation of a policy's run, with what it would be told now; None for a run of a plan."""
+    if started.executor != policy.NAME:
+        return None
+    calls = [item.event for item in events if isinstance(item.event, ModelCalled) and item.event.role == "policy"]
+    if not calls:
+        raise NotReplayable(run=started.run, actual="no model call of it is recorded")
+    messages = _messages_by_address(blobs, calls[-1].messages)
+    places = {address: number for number, address in enumerate(messages, 1)}
+    shown = {item.event.screenshot for item in events if isinstance(item.event, StepTaken) and item.event.screenshot}
+    return Conversation(
+        messages=[messages[address] for address in messages],
+        calls=tuple(_recorded_call(blobs, call, places) for call in calls),
+        pictures={address: blobs.get(address).body for address in shown},
+        told=_told(store, blobs, views_at, started, begun, embedded),
+    )
+
+
+def _messages_by_address(blobs: BlobStore, address: str) -> dict[str, Mapping[str, Json]]:
+    """The messages of a conversation by address, in order."""
+    found: dict[str, Mapping[str, Json]] = {}
+    following: str | None = address
+    while following is not None:
+        message, parent = node(following, blobs.get(following))
+        found[following], following = message, parent
+    return dict(reversed(found.items()))
+
+
+def _recorded_call(blobs: BlobStore, call: ModelCalled, places: Mapping[str, int]) -> RecordedCall:
+    """A call; its messages are as many as the run's conversation had then, 0 if it was no part of it."""
+    answer = json.loads(blobs.get(call.completion).body)
+    sample, messages = answer["samples"][0], places.get(call.messages, 0)
+    return RecordedCall(messages, call.sampling, sample["text"], sample["finish"], "constrained" in answer)
+
+
+def _told(
+    store: EventStore,
+    blobs: BlobStore,
+    views_at: ViewsAt,
+    started: RunStarted,
+    begun: Position,
+    embedded: Embedded,
+) -> Callable[[int], tuple[OccasionPiece, ...]] | None:
+    """What a run is told now within a budget of bytes; None if its template is not in the log."""
+    template = template_of(store, blobs, started, begun)
+    if template is None:
+        return None
+    held, candidate = _memory_of(blobs, views_at, started, begun, embedded)
+    own, withheld = started.spec.withheld, [piece for piece in held if piece.piece == started.spec.withheld]
+    pieces = [piece for piece in held if piece.piece != own]
+
+    def told(budget: int) -> tuple[OccasionPiece, ...]:
+        left = withheld[0] if withheld else None
+        environment = started.task_spec.environment
+        return tell_trial(template, environment, pieces, budget, candidate=candidate, withheld=left)
+
+    return told
+
+
 def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
-    """RunStarted and RunFinished of a run of the plan executor. Raises Unknown, NotReplayable."""
+    """RunStarted and RunFinished of a run of the plan executor or of a policy. Raises Unknown, NotReplayable."""
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
     if started is None:
         raise unknown_run(run)
@@ -89,7 +169,7 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     finished = next((item.event for item in events if isinstance(item.event, RunFinished)), None)
     if finished is None:
         raise NotReplayable(run=run, actual="it has not ended")
-    if started.executor != plan_executor.NAME:
+    if started.executor not in {plan_executor.NAME, policy.NAME}:
         raise NotReplayable(run=run, actual=f"its executor is {started.executor!r}")
     return started, finished
 
@@ -106,18 +186,26 @@ def _derive_plan(
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
+    held, candidate = _memory_of(blobs, views_at, started, begun, embedded)
+    pieces = [piece for piece in held if piece.piece != started.spec.withheld]
+    if started.executor == policy.NAME:
+        pieces, candidate = [], None
+    return overlay_memory(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
+
+
+def _memory_of(
+    blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position, embedded: Embedded
+) -> tuple[tuple[AnyPiece, ...], AnyPiece | None]:
+    """The pieces of a run's memory, and the candidate that it tried."""
 
     def read(address: str) -> bytes:
         return blobs.get(address).body
 
     memory = started.artifact.memory
     model = embedded(memory)
-    held = pieces_from(read(memory.digest), read, model)
-    pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     named = started.spec.candidate
     state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
-    candidate = None if state is None else load_piece(state, read, model)
-    return overlay_memory(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
+    return pieces_from(read(memory.digest), read, model), None if state is None else load_piece(state, read, model)
 
 
 def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
@@ -140,6 +228,9 @@ def _of_evaluation(
             case BenchmarkFrozen() as event if event.benchmark == arm.benchmark:
                 frozen = event
             case EvaluationOpened() as event if event.evaluation == arm.evaluation and frozen is not None:
+                if event.executor in PLANLESS:
+                    own = (each for each in frozen.templates if each.template_id == started.spec.template)
+                    return next(map(without_plan, own), None)
                 templates = planned_templates(frozen.templates, event.suite, store, blobs, item.position)
                 return templates.get(started.spec.template)
             case _:

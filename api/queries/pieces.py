@@ -222,4 +222,4 @@ def _read_content(blobs: BlobStore, state: PieceState) -> PieceContent:
     if content is None:
         return PieceContent(says="erased" if state.content else "", does=None)
     text, change = text_and_change(content)
-    return PieceContent(says=text, does=describe_change(change.model_dump(mode="json")))
+    return PieceContent(says=text, does=None if change is None else describe_change(change.model_dump(mode="json")))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final
+from contextlib import asynccontextmanager
+from typing import Final
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
@@ -24,7 +24,7 @@ from ..serving.calls import read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
-from ..serving.forwarding import Forwarding
+from ..serving.forwarding import Forwarding, relay
 from ..serving.upstream import Upstream, check_model, open_upstream, served_tokens
 from .access import admit_token
 from .bodies import hold_body
@@ -111,14 +111,7 @@ async def _forward(request: Request, house: House, dialect: CallDialect, run: st
         return _refusal(dialect, problem)
     except SQLAlchemyError as problem:
         return _refusal(dialect, database_error(problem))
-    return StreamingResponse(_closing(parts), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
-
-
-async def _closing(parts: Any) -> AsyncIterator[bytes]:
-    """The parts, and the end of the call at the model server where the caller hangs up."""
-    async with aclosing(parts) as own:
-        async for part in own:
-            yield part
+    return StreamingResponse(relay(parts), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
 
 
 def _admit(request: Request, house: House) -> TokenState:

@@ -87,31 +87,8 @@ class Capture:
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
-        body: dict[str, Json] = {
-            **self.served,
-            "model": answer.model,
-            "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
-            "samples": list(answer.samples),
-            "asked": call.asked,
-            **({"constrained": True} if call.is_constrained else {}),
-        }
-        completion = Blob(JSON_TYPE, _canonical(body))
-        nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
-        self.house.blobs.put([*nodes, *call.pictures, completion])
-        event = ModelCalled(
-            run=opening.run,
-            index=0,
-            step=None,
-            role="policy",
-            model=(answer.model or call.model)[:NAME_MOST],
-            sampling=call.sampling,
-            messages=nodes[-1].digest,
-            images=tuple(picture.digest for picture in call.pictures),
-            completion=completion.digest,
-            has_logprobs=any(sample.get("logprobs") is not None for sample in answer.samples),
-            input_tokens=answer.input_tokens,
-            output_tokens=answer.output_tokens,
-        )
+        event, blobs = call_event(opening.run, call, answer, self.served)
+        self.house.blobs.put(blobs)
         self._append(opening, event)
 
     def _append(self, opening: RunOpening, event: ModelCalled) -> None:
@@ -188,6 +165,37 @@ class Capture:
             applied=(),
             arm=None,
         )
+
+
+def call_event(
+    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str | bool]
+) -> tuple[ModelCalled, tuple[Blob, ...]]:
+    """The event of a run's first call, and its blobs. Pure. Raises ValueError for what JSON cannot hold."""
+    body: dict[str, Json] = {
+        **served,
+        "model": answer.model,
+        "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
+        "samples": list(answer.samples),
+        "asked": call.asked,
+        **({"constrained": True} if call.is_constrained else {}),
+    }
+    completion = Blob(JSON_TYPE, _canonical(body))
+    nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
+    event = ModelCalled(
+        run=run,
+        index=0,
+        step=None,
+        role="policy",
+        model=(answer.model or call.model)[:NAME_MOST],
+        sampling=call.sampling,
+        messages=nodes[-1].digest,
+        images=tuple(picture.digest for picture in call.pictures),
+        completion=completion.digest,
+        has_logprobs=any(sample.get("logprobs") is not None for sample in answer.samples),
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+    )
+    return event, (*nodes, *call.pictures, completion)
 
 
 def _key(opening: RunOpening) -> tuple[str, str]:

@@ -50,3 +50,11 @@ class UpstreamAnswered(FlywheelError):
 
 class UpstreamLost(FlywheelError):
     """The model server at {url} gave no whole answer: {actual}. Nothing was recorded of this call; try it again."""
+
+
+class NoSuchRun(FlywheelError):
+    """The key is good for no run that is being played: expected the key that this run's agent was given, while it lasts."""
+
+
+class TooManyCalls(FlywheelError):
+    """The run has made {expected} model calls: expected no more. End the run, or ask for more in one call."""

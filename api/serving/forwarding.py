@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
@@ -16,7 +17,7 @@ from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 
 from .calls import ModelAnswer, ModelCall
-from .capture import Capture, RunOpening
+from .capture import RunOpening
 from .dialects import CallDialect, error_body
 from .errors import UpstreamLost
 from .openai_calls import with_additions, without_additions
@@ -25,11 +26,19 @@ from .upstream import StreamEvent, Upstream
 _LOG = logging.getLogger(__name__)
 
 
+class CallRecorder(Protocol):
+    """What keeps calls."""
+
+    def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
+        """Keep one call. The caller gets the end of the answer after that. Raises FlywheelError."""
+        ...
+
+
 @dataclass(frozen=True)
 class Forwarding:
     """One call on its way: what the caller asked, as whom, and the model server for it."""
 
-    capture: Capture
+    capture: CallRecorder
     upstream: Upstream
     dialect: CallDialect
     opening: RunOpening
@@ -114,6 +123,13 @@ class Forwarding:
         except ValueError as problem:
             said = f"an answer that cannot be stored ({type(problem).__name__})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
+
+
+async def relay(parts: Any) -> AsyncIterator[bytes]:
+    """The parts, and the end of the call at the model server where the caller hangs up."""
+    async with aclosing(parts) as own:
+        async for part in own:
+            yield part
 
 
 def _finishes(event: StreamEvent) -> bool:

@@ -30,10 +30,11 @@ def allot(
     candidates: Sequence[TrialPiece],
     forgetting: Forgetting,
     budget_left: int | None,
+    advice_budget: int | None = None,
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
     """The sweep with the substrate that the allocator chose for each trial group, and the choices as events."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
-    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.rng_seed, sweep.environment)
+    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.rng_seed, sweep.environment, advice_budget)
     with_candidate = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
     places = [
         OpenGroup(

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from agents.learning.memory import EVERY_KIND, load_piece
 from agents.learning.occasions import Read
 from agents.learning.similarity import Embeddings
-from agents.rollouts.trials import TrialPiece, would_change
+from agents.rollouts.trials import TrialPiece, would_use
 from eventlog.events import PieceKind, Template
 from projections.candidacy import Candidacy, cold_ones
 from projections.contamination import contaminated_among
@@ -31,10 +31,10 @@ class TrialPool:
         """Ids of the candidates."""
         return frozenset(each.piece.piece for each in self.candidates)
 
-    def among(self, templates: Collection[Template], site: str) -> TrialPool:
-        """The pieces that would change the plan of at least one of the templates."""
+    def among(self, templates: Collection[Template], site: str, advice_budget: int | None = None) -> TrialPool:
+        """The pieces that would change the plan of at least one of the templates, or with a budget, its prompt."""
         candidates, promoted = (
-            tuple(one for one in each if any(would_change(one.piece, template, site) for template in templates))
+            tuple(one for one in each if any(would_use(one.piece, task, site, advice_budget) for task in templates))
             for each in (self.candidates, self.promoted)
         )
         return TrialPool(candidates, promoted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from agents.learning.capture import Captured, FailingStep, GoodRun, capture, failing_place
 from agents.plans import plan_from
@@ -38,13 +38,44 @@ def capture_from(
     failing = tuple(failing_of(views, sweep))
     if not failing:
         return
-    found = [each for each in capture(failing, good_runs(house, views, sweep)) if each.kind in kinds]
+    propose(house, views, sweep, capture(failing, good_runs(house, views, sweep)), rule, kinds, brings_back=brings_back)
+
+
+def propose(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    captured: Iterable[Captured],
+    rule: PromotionRule,
+    kinds: Collection[PieceKind],
+    *,
+    brings_back: bool,
+) -> None:
+    """Append those of the captured pieces that `fresh_appends` gives."""
+    house.store.append(fresh_appends(house, views, sweep, captured, rule, kinds, brings_back=brings_back))
+
+
+def fresh_appends(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    captured: Iterable[Captured],
+    rule: PromotionRule,
+    kinds: Collection[PieceKind],
+    *,
+    brings_back: bool,
+) -> list[Append]:
+    """Appends of the captured pieces of these kinds that are not known, or may be brought back; stores their content.
+
+    Each piece is proposed once.
+    """
+    found = {each.name: each for each in captured if each.kind in kinds}
     states = candidacies(views)
     returning = returning_now(views, sweep.environment) if brings_back else frozenset()
     known = states.keys() - returning_by(house.store, sweep, {name: states[name] for name in returning})
-    fresh = [each for each in found if each.name not in known]
+    fresh = [each for name, each in found.items() if name not in known]
     house.blobs.put([each.content for each in fresh])
-    house.store.append([_append(each, sweep, rule) for each in fresh])
+    return [_append(each, sweep, rule) for each in fresh]
 
 
 def returning_by(store: EventStore, sweep: SweepPlanned, returning: Mapping[str, Candidacy]) -> frozenset[str]:

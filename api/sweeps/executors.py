@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -10,18 +11,22 @@ from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
-from agents.executors.executor import Executor
+from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
+from agents.executors.outside.agent_spec import AgentSpec
+from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
+from projections.runs import is_agent
 
 from ..errors import OtherExecutor, WrongWay
 from ..settings import Settings
+from .agents import agent_executor
 from .models import agent_model, local_folder, local_host
 
 
@@ -47,13 +52,22 @@ def executor_of(
     model: str | None = None,
     inside: Inside | None = None,
     folder_of: FolderOf = no_checkpoints,
+    agent: AgentSpec | None = None,
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
+    An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
     `folder_of`. On an environment `inside` this process only a policy and the executors of its kit can play.
-    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted,
+    BadSetting.
     """
+    if agent is not None:
+        if inside is not None:
+            raise WrongWay(actual="agent", expected=" or ".join((*inside.executors, Way.POLICY)))
+        with agent_executor(agent, settings) as playing:
+            yield playing
+        return
     own = {} if inside is None else inside.executors
     fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each is Way.POLICY))]
     if way not in fit:
@@ -84,9 +98,21 @@ def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], I
 
 
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
-    """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
+    """The executor as recorded in events: its name (None for plans over HTTP) and its model, or what an agent is."""
+    if isinstance(executor, AgentExecutor):
+        return executor.agent.recorded, executor.agent.text
     name = None if executor.name == PLAN.name else executor.name
     return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+
+
+def advice_budget_of(executor: Executor) -> int | None:
+    """Most bytes of advice that an executor is told with a task; None if it applies memory to plans, or uses none."""
+    return executor.advice_budget if isinstance(executor, Advised) else None
+
+
+def recorded_name(executor: Executor) -> str:
+    """The executor's name in sweeps and evaluations, where plans over HTTP have none."""
+    return recorded_as(executor)[0] or executor.name
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:
@@ -97,11 +123,15 @@ def plays(executor: Executor, sweep: SweepPlanned) -> bool:
 def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     """Command-line options that select the recorded executor and model."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
+    if is_agent(planned.executor):
+        return f"--agent {shlex.quote(model or 'AGENT')}"
     return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
 
 
 def worker_of(sweep: SweepPlanned) -> str:
     """The worker command that plays a sweep's queued jobs."""
+    if is_agent(sweep.executor):
+        return f"flywheel worker --site {sweep.environment} {options_of(sweep)}"
     model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
     executor = f" --executor {sweep.executor}" if sweep.executor else ""
     return f"{model}flywheel worker --site {sweep.environment}{executor}"

@@ -7,12 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
-from agents.executors.executor import Executor
-from agents.executors.local import LocalPolicies
-from agents.executors.policy import PolicyExecutor
-from agents.learning.advice import worth_telling
+from agents.executors.executor import Advised, Executor
+from agents.learning.advice import tell_trial
 from agents.learning.memory import content_reader, load_piece, pieces_from
-from agents.learning.occasions import AnyPiece
+from agents.learning.occasions import AnyPiece, OccasionPiece
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
 from agents.rollouts.dispatching.profiles import ProfileScope, TableKeeper, hold_profile
 from agents.rollouts.dispatching.state_keys import StateKey
@@ -69,6 +67,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             learns=sweep.learns,
             returning=returning,
             known=frozenset(states),
+            withheld=next((piece for piece in pieces if piece.piece == spec.withheld), None),
         )
         for spec in specs
     ]
@@ -119,6 +118,7 @@ def play_jobs(
             inspector_of(executor),
             advisor=advisor,
             operations=operations,
+            looks_for_hints="hint" in course.kinds,
         )
         _dispatch(house, means, title, jobs, course, reporter)
 
@@ -196,9 +196,11 @@ def took_longer(timeout_s: float) -> str:
 
 
 def _with_memory(job: Job, executor: Executor) -> Job:
-    """The job with the memory its executor uses: none for a planless executor, or hints for a fully prompted policy."""
+    """The job with the memory that its executor uses: a planless executor applies none, an advised one is told some."""
     if executor.name not in PLANLESS:
         return job
-    is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"
-    told = worth_telling(job.template.instruction, job.environment, job.pieces) if is_told else ()
+    told: tuple[OccasionPiece, ...] = ()
+    if isinstance(executor, Advised):
+        trial = {"candidate": job.candidate, "withheld": job.withheld}
+        told = tell_trial(job.template, job.environment, job.pieces, executor.advice_budget, **trial)
     return replace(job, pieces=(), candidate=None, told=told)

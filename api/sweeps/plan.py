@@ -24,6 +24,7 @@ from eventlog.events import (
     Forgetting,
     PieceKind,
     Spec,
+    SubstrateChosen,
     Suite,
     SweepPlanned,
     Template,
@@ -44,7 +45,7 @@ from ..queries.champion import present_champion
 from ..queries.sweeps import sweeps_on
 from .allocate import allot, choice_appends
 from .candidates import TrialPool, trial_pool
-from .executors import recorded_as
+from .executors import advice_budget_of, recorded_as
 
 KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
 """Seeds reserved for a site's first benchmark."""
@@ -177,7 +178,8 @@ def plan(
     refuse_unserved(executor, (artifact,))
     trying = TrialPool()
     if trials is not None:
-        trying = trial_pool(views, content_reader(house.blobs), kinds, matching).among(generator.templates, site)
+        pool = trial_pool(views, content_reader(house.blobs), kinds, matching)
+        trying = pool.among(generator.templates, site, advice_budget_of(executor))
     name, model = recorded_as(executor)
     event = plan_sweep(
         generator,
@@ -193,8 +195,12 @@ def plan(
         executor=name,
         model=model,
         suite=suite,
+        advice_budget=advice_budget_of(executor),
     )
-    event, choices = allot(views, event, trying.candidates, forgetting, budget_left) if forgetting else (event, ())
+    choices: tuple[SubstrateChosen, ...] = ()
+    if forgetting:
+        budget = advice_budget_of(executor)
+        event, choices = allot(views, event, trying.candidates, forgetting, budget_left, budget)
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from agents.envs.environment import Environment
 from agents.executors.by_weights import refuse_unserved
@@ -14,7 +14,7 @@ from eventlog.store import Append
 from projections.contamination import contaminated_runs
 from projections.memories import candidacies
 from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.runs import RUNS, is_advised
 
 from ..course import CONTROLLER, Course
 from ..history.disown import refuse_forged
@@ -27,6 +27,8 @@ from .allocate import credit_choices
 from .capture import capture_from
 from .executors import options_of, refuse_other
 from .jobs import jobs_of, play_jobs
+from .lessons import lessons_from
+from .reflect import reflect_on
 
 
 def play_sweep(
@@ -46,11 +48,24 @@ def play_sweep(
     views = house.views()
     jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
     play_jobs(house, client, f"sweep {sweep.sweep} with artifact {sweep.artifact}", jobs, course, reporter, executor)
-    learn_from(house, sweep, course)
+    learn_from(house, sweep, course, tell=reporter.say)
 
 
-def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back: bool = True) -> None:
+def tell_nobody(_line: str) -> None:
+    """Report nothing."""
+
+
+def learn_from(
+    house: House,
+    sweep: SweepPlanned,
+    course: Course,
+    *,
+    brings_back: bool = True,
+    tell: Callable[[str], None] = tell_nobody,
+) -> None:
     """Credit the trials of an ended sweep, capture new pieces, and record that this is done. Idempotent.
+
+    `tell` is called with what a recovery model failed in.
 
     Raises BlobMissing, and ForgedEvents before anything that a forged event could mislead.
     """
@@ -60,7 +75,11 @@ def learn_from(house: House, sweep: SweepPlanned, course: Course, *, brings_back
         if pending_specs(house.views(), sweep.specs, f"{sweep.sweep}__"):
             return
         if sweep.learns:
-            capture_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+            is_told = is_advised(sweep.executor)
+            capture = lessons_from if is_told else capture_from
+            capture(house, sweep, course.rule, course.kinds, brings_back=brings_back)
+            if is_told:
+                reflect_on(house, sweep, course, tell, brings_back=brings_back)
         _end(house, sweep)
 
 

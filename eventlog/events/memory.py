@@ -62,13 +62,15 @@ class Artifact(FrozenModel):
 class Occasion(FrozenModel):
     """The steps to which a piece may apply: of this type and intent, on pages whose address matches `page`.
 
-    In `page`, numbers and other names that depend on the seed are `*`. An empty intent or page matches any.
+    In `page`, numbers and other names that depend on the seed are `*`. An empty intent or page matches any. A lesson in
+    words names the `cluster` of tasks in which it is told (None: any; then the field is omitted when stored).
     """
 
     environment: Name
     type: StepType
     intent: str
     page: str
+    cluster: Annotated[Name | None, Field(exclude_if=lambda cluster: cluster is None)] = None
 
 
 PieceSource = Literal["recovery", "good_run", "authored", "imported"]

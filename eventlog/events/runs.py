@@ -175,8 +175,8 @@ class StepTaken(Event):
     """The agent took one action: a step on a page, or an action that the environment names openly.
 
     `argument` is a blob: the text or JSON object that an environment's own action was given. It is None for a step on
-    a page, whose plan or completion holds what was entered. `observation` (the resulting page) and `screenshot` are
-    blobs.
+    a page, whose plan or completion holds what was entered; if an agent reported the step itself, it is what it acted
+    on. `observation` (the resulting page) and `screenshot` are blobs.
     """
 
     schema_version: ClassVar[int] = 2

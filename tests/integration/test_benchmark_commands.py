@@ -124,7 +124,7 @@ def test_a_benchmark_says_that_it_is_saturated_or_exhausted(flywheel: Flywheel, 
         (("--site", "helpdesk", "--benchmark", "marketplace-1"), 1, "expected one of helpdesk"),
         (("--champion", "base@395"), 1, "base@395 is not the champion; base@0 is"),
         (("--champion", "nobody"), 1, "'nobody' is not the name of an artifact"),
-        (("--executor", "policy"), 64, "do not use memory"),
+        (("--executor", "demonstration"), 64, "do not use memory"),
         (("--test", "coin"), 64, "'coin' is not one of"),
     ],
 )

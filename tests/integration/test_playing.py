@@ -164,25 +164,30 @@ def finishing(wording: Wording = "full") -> PolicyExecutor:
 def test_a_policy_is_told_what_helped_before_and_its_run_says_so(empty_house: House, client: EnvClient) -> None:
     applied, told = asked_with(empty_house, client, finishing(), FIX, HINT)
     assert applied == [Applied(piece="hint-1", kind="hint", step=0)]
-    assert "- To open the cheapest Sea Ray, sort by price first.\\n" in told[1]
+    assert "- “To open the cheapest Sea Ray, sort by price first.”\\n" in told[1]
 
 
-@pytest.mark.parametrize("executor", [finishing("brief"), Demonstrator()], ids=["brief", "demonstration"])
-def test_who_is_told_little_and_who_demonstrates_is_told_nothing_of_it(
-    executor: Executor, empty_house: House, client: EnvClient
-) -> None:
-    _, told = asked_with(empty_house, client, executor, HINT)
+def test_who_demonstrates_is_told_nothing_of_it(empty_house: House, client: EnvClient) -> None:
+    _, told = asked_with(empty_house, client, Demonstrator(), HINT)
     assert not any("helped before" in part for part in told)
 
 
-def test_nothing_is_tried_in_a_policys_runs(empty_house: House, client: EnvClient) -> None:
+def test_who_is_told_little_is_told_what_fits_into_less(empty_house: House, client: EnvClient) -> None:
+    long = replace(HINT, piece="hint-2", text="To open the cheapest Sea Ray, " + "look " * 60)
+    short = replace(HINT, piece="hint-3", rank=0)
+    assert len(asked_with(empty_house, client, finishing("brief"), long, short)[0]) == 1
+
+
+def test_what_models_are_told_is_tried_in_a_policys_runs_as_changes_are_in_those_of_plans(
+    empty_house: House, client: EnvClient
+) -> None:
     first_facts(empty_house)
     found = site_templates(client)[:1]
-    for executor, tries in ((PLAN, True), (finishing(), False)):
+    for executor in (PLAN, finishing()):
         ready = SweepSetup(empty_house, "marketplace", client, executor, ())
         generator = SeedSweep(f"of-{executor.name}", found, [0], 2)
         (planned,) = plan_now(ready, generator, 7, learn=True, queued=False, suite=None)
-        assert (planned.learns, planned.trials is not None) == (True, tries)
+        assert (planned.learns, planned.trials is not None) == (True, True)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from agents.models.wire import Patience
 from agents.plans import Piece, anchor_of, rewrite_id
 from agents.rewards import DEFAULT_PRICES
 from agents.rollouts.dispatching.dispatch import Call, Dispatch
-from agents.rollouts.play import Job, Means, drawing_seed
+from agents.rollouts.drawing import drawing_seed
+from agents.rollouts.play import Job, Means
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.regrade import conduct_recorded
 from agents.rollouts.sweep import SeedSweep
@@ -48,6 +49,7 @@ from eventlog.events import (
     FollowLink,
     GrpoQuery,
     ModelCalled,
+    RewardGraded,
     RunFinished,
     SeedsRule,
     SftQuery,
@@ -249,9 +251,10 @@ def test_the_progress_of_a_policy_counts_against_the_steps_that_it_was_allowed(
     finished = next(event for event in found if isinstance(event, RunFinished))
     steps = [event for event in found if isinstance(event, StepTaken)]
     assert len(steps) == 1
-    assert found[-1].terms.progress == 1_000_000 // PHONE.max_steps
+    graded = next(event for event in found if isinstance(event, RewardGraded))
+    assert graded.terms.progress == 1_000_000 // PHONE.max_steps
     again = conduct_recorded(found[0], steps, finished, PHONE.plan_steps)
-    assert (again.planned, again.progress(passed=False)) == (PHONE.max_steps, found[-1].terms.progress)
+    assert (again.planned, again.progress(passed=False)) == (PHONE.max_steps, graded.terms.progress)
 
 
 # Step checks ---------------------------------------------------------------------------------------------------------

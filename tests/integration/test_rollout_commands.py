@@ -312,9 +312,9 @@ def test_the_controller_goes_on_after_a_clean_sweep_of_an_operator(
     assert (planned_next.learns, planned_next.bias) == (True, None)
 
 
-def test_a_policy_is_not_for_the_loop_and_the_error_says_what_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["run", "--executor", "policy"]) == USAGE
-    assert "flywheel rollout sweep --executor policy" in " ".join(capsys.readouterr().err.split())
+def test_a_demonstration_is_not_for_the_loop_and_the_error_says_what_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["run", "--executor", "demonstration"]) == USAGE
+    assert "flywheel rollout sweep --executor demonstration" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_name_that_is_taken_on_another_site_is_passed_over(rollout: Rollout, empty_house: House) -> None:

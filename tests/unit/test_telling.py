@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.advice import MOST, advice_lines, applied_of, worth_telling
-from agents.learning.occasions import OccasionPiece
-from eventlog.events import Applied, PieceKind
-from tests.unit.test_retrieval import SITE, lesson
+from agents.learning.advice import MOST, advice_lines, applied_of, tell_trial, worth_telling
+from agents.learning.occasions import OccasionPiece, fits, lesson_id
+from eventlog.events import Applied, Occasion, PieceKind
+from tests.unit.test_agent_samples import template
+from tests.unit.test_retrieval import ENGINE, PLAN, SITE, lesson
 
-TASK = "Show the phone number of the cheapest boat of a dealer."
+TASK = template().model_copy(update={"instruction": "Show the phone number of the cheapest boat of a dealer."})
 NEAR = lesson(name="near", text="To show the phone number of a boat, ask its dealer first.")
 FAR = lesson(name="far", text="A dealer\n has papers.")
 FOREIGN = lesson(name="foreign", text=NEAR.text, environment="helpdesk")
@@ -51,3 +52,48 @@ def test_each_is_a_line_and_is_recorded_in_the_order_of_the_lines() -> None:
         Applied(piece="near", kind="hint", step=0),
         Applied(piece="far", kind="hint", step=1),
     )
+
+
+def in_words(text: str, kind: PieceKind = "recipe", cluster: str | None = "c", wins: int = 0) -> OccasionPiece:
+    occasion = Occasion(environment=SITE, type="click", intent=TASK.instruction, page="", cluster=cluster)
+    return OccasionPiece(lesson_id(kind, occasion, None, text), kind, occasion, None, text, "", wins, 0)
+
+
+@pytest.mark.parametrize("kind", ["hint", "exemplar", "snippet", "recipe"])
+def test_a_lesson_in_words_of_any_kind_is_told_in_its_cluster_alone_and_fits_no_plan(kind: PieceKind) -> None:
+    piece = in_words("Ask first.", kind)
+    assert named(piece) == [piece.piece]
+    assert named(in_words("Ask first.", kind, None)) != []
+    assert named(in_words("Ask first.", kind, "another")) == []
+    assert not any(fits(piece, SITE, PLAN, place) for place in range(len(PLAN)))
+    with pytest.raises(ValueError, match=piece.piece):
+        piece.at((ENGINE,), 0)
+
+
+def test_a_lesson_is_another_one_in_another_cluster_and_with_other_words() -> None:
+    names = {in_words("Ask.").piece, in_words("Ask.", cluster="d").piece, in_words("Look.").piece}
+    assert len(names) == 3
+    assert in_words("Ask.").piece == in_words("Ask.").piece
+
+
+def test_what_does_not_fit_into_the_budget_is_left_out_and_smaller_ones_are_told() -> None:
+    long, short = in_words("x" * 200, wins=2), in_words("Ask.", wins=1)
+    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], 100)] == [short.piece]
+    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], 300)] == [long.piece, short.piece]
+
+
+def test_a_treated_run_is_told_what_its_siblings_are_and_the_candidate_last() -> None:
+    memory = [in_words(f"Ask {number}.", wins=9) for number in range(MOST + 2)]
+    plain = tell_trial(TASK, SITE, memory)
+    treated = tell_trial(TASK, SITE, memory, candidate=(new := in_words("Look.")))
+    assert treated == (*plain, new)
+    assert len(plain) == MOST
+    assert tell_trial(TASK, SITE, memory, candidate=in_words("Look.", cluster="d")) == plain
+
+
+def test_a_withheld_piece_is_missed_by_its_run_and_nothing_takes_its_place() -> None:
+    memory = [in_words(f"Ask {number}.", wins=9 - number) for number in range(MOST + 2)]
+    plain = tell_trial(TASK, SITE, memory)
+    gone = plain[1]
+    others = [each for each in memory if each is not gone]
+    assert tell_trial(TASK, SITE, others, withheld=gone) == tuple(each for each in plain if each is not gone)

@@ -15,7 +15,7 @@ from api.sweeps.executors import Way
 from api.sweeps.worker import stop_at_signals
 
 
-@pytest.mark.parametrize("executor", [Way.POLICY, Way.DEMONSTRATION, Way("miniwob-script")])
+@pytest.mark.parametrize("executor", [Way.DEMONSTRATION, Way("miniwob-script")])
 def test_a_controller_whose_runs_teach_memory_nothing_is_refused_before_anything_is_opened(
     executor: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:

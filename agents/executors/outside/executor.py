@@ -1,0 +1,299 @@
+"""Executor of an agent that is not ours: a process of its own plays the task, and the oracle grades the instance.
+
+Nothing that the agent says is trusted: its steps are recorded as it reports them, and a run ends when its process ends
+or exceeds a limit, whatever it says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from eventlog.events import RunStatus, Step
+from projections.runs import AGENT
+
+from ...envs.contract import MICRO, Instance
+from ...learning.advice import BUDGET
+from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
+from .agent_spec import AgentSpec
+from .reports import read_report
+from .task import TaskModel
+
+WARDEN: Final = Path(__file__).with_name("warden.py")
+GRACE_S: Final = 10.0
+"""How long the warden may take to start and to end an agent, beyond the agent's own time."""
+
+LATEST_S: Final = 2 * GRACE_S
+"""How long after an agent's time its run has ended at the latest."""
+
+LONGEST_VARIABLE: Final = 65_536
+"""Most bytes of a fact in the environment, where a system allows 128 KiB; the task file has it whole."""
+
+_STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "out_of_budget"}
+_MOST_TOLD: Final = 64 * 2**20
+_ENDINGS: Final = {
+    "deadline": "it was ended at its deadline",
+    "steps": "it was ended, because it reported more steps than the task allows",
+    "output": "it was ended, because it printed too much",
+    "processes": "it was ended, because it started too many processes",
+    "memory": "it was ended, because its processes took too much memory",
+    "refused": "it could not be started",
+    "lost": "its warden was gone",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """Limits of one run of an agent: its time in seconds, and what it may print, start, hold and write."""
+
+    seconds: float = 120.0
+    output_bytes: int = 2**20
+    processes: int = 64
+    memory_bytes: int = 4 * 2**30
+    file_bytes: int = 256 * 2**20
+
+
+class ModelAccess(Protocol):
+    """A model endpoint for one run: its addresses and key, and the calls that were made through it."""
+
+    @property
+    def model(self) -> TaskModel:
+        """What the agent is told of it."""
+        ...
+
+    def calls(self, taken: int) -> tuple[PassedOn, ...]:
+        """Calls since the last time that this was asked, made for the step with this number."""
+        ...
+
+    def close(self) -> None:
+        """End the endpoint: its key is good for nothing. Raises ModelFailure if the model did not answer at last."""
+        ...
+
+
+def no_model() -> AbstractContextManager[ModelAccess | None]:
+    """No model endpoint."""
+    return nullcontext(None)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentExecutor:
+    """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
+
+    `opening` opens a model endpoint for each run.
+    """
+
+    agent: AgentSpec
+    limits: AgentLimits = AgentLimits()
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    fence: tuple[str, ...] = ()
+    opening: Callable[[], AbstractContextManager[ModelAccess | None]] = no_model
+    name: str = AGENT
+    offers_logprobs: bool = False
+    advice_budget: int = BUDGET
+    walks_pages: bool = True
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
+        """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
+        self.agent.refuse_changed()
+        with self.opening() as access, _home() as home:
+            task = _task_facts(self, assignment, instance, home, None if access is None else access.model)
+            told = json.dumps(task, default=asdict)
+            (home / "task.json").write_text(told, "utf-8")
+            return _Visit(self, assignment, access, watch).play(_warden_facts(self, task, home, assignment))
+
+
+@dataclass
+class _Visit:
+    """One run: what the agent reported so far, and the model calls that it made."""
+
+    executor: AgentExecutor
+    assignment: Assignment
+    access: ModelAccess | None
+    watch: Watch
+    taken: list[ExecutedStep] = field(default_factory=list)
+    passed_on: list[PassedOn] = field(default_factory=list)
+    verified: list[Verified] = field(default_factory=list)
+
+    def play(self, told: Mapping[str, Any]) -> Execution:
+        """Start the agent under its warden, take its reports, and return what it did."""
+        ending: dict[str, Any] = {"end": "lost"}
+        with closing(_lines_of(self.executor, told)) as lines:  # whatever fails meanwhile, the agent is ended
+            for line in lines:
+                if "end" in line:
+                    ending = line
+                elif isinstance(line.get("step"), str) and len(self.taken) < self.assignment.max_steps:
+                    self._report(line["step"])
+        why, code = str(ending["end"]), ending.get("code")
+        if self.access is not None:
+            self.access.close()
+        self._note_calls()
+        is_done = why == "exited" and code == 0
+        self.taken.append(_last_step(len(self.taken), _said_of(why, code), str(ending.get("output") or "")))
+        status: RunStatus = "completed" if is_done else _STATUS.get(why, "halted")
+        return Execution(
+            tuple(self.taken),
+            status,
+            verified=tuple(self.verified),
+            is_reported=True,
+            passed_on=tuple(self.passed_on),
+        )
+
+    def _report(self, line: str) -> None:
+        step = read_report(line, len(self.taken))
+        if step is None:
+            return
+        self._note_calls()
+        self.taken.append(step)
+        if (found := self.watch(step)) is not None:
+            self.verified.append(found)
+
+    def _note_calls(self) -> None:
+        if self.access is not None:
+            self.passed_on += self.access.calls(len(self.taken))
+
+
+def _last_step(index: int, said: str, output: str) -> ExecutedStep:
+    """How the agent ended, with the last of what it printed as the text that was seen."""
+    return ExecutedStep(index, Step(type="finish", intent=said, value=""), "ok", None, output or None)
+
+
+def _said_of(why: str, code: object) -> str:
+    return f"the agent ended: exit code {code}" if why == "exited" else f"the agent ended: {_ENDINGS.get(why, why)}"
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
+    """A new folder that is the agent's home; it is removed at the end, whatever lies in it."""
+    home = Path(tempfile.mkdtemp(prefix="flywheel-agent-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _task_facts(
+    executor: AgentExecutor, assignment: Assignment, instance: Instance, home: Path, model: TaskModel | None
+) -> dict[str, Any]:
+    """The task as the file and the environment tell it. The instance's seed and id are no part of it."""
+    return {
+        "instruction": assignment.instruction,
+        "url": instance.address,
+        "seed": assignment.seed,
+        "temperature": assignment.temperature_micro / MICRO,
+        "deadline": time.time() + executor.limits.seconds,
+        "max_steps": assignment.max_steps,
+        "advice": list(assignment.advice),
+        "page_headers": dict(assignment.page_headers),
+        "model": model,
+        "steps_file": str(home / "steps.jsonl"),
+    }
+
+
+def _warden_facts(
+    executor: AgentExecutor, task: Mapping[str, Any], home: Path, assignment: Assignment
+) -> dict[str, Any]:
+    return {
+        "command": list(executor.agent.words),
+        "folder": str(executor.agent.folder),
+        "home": str(home),
+        "variables": _environment(executor.variables, task, home),
+        "steps_file": task["steps_file"],
+        "steps": assignment.max_steps,
+        **asdict(executor.limits),
+    }
+
+
+def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Path) -> dict[str, str]:
+    """The agent's environment: what it is allowed to see of ours, and the task."""
+    model: TaskModel | None = task["model"]
+    facts = {
+        "HOME": str(home),
+        "TMPDIR": str(home),
+        "FLYWHEEL_TASK_FILE": str(home / "task.json"),
+        "FLYWHEEL_STEPS_FILE": task["steps_file"],
+        "FLYWHEEL_INSTRUCTION": task["instruction"],
+        "FLYWHEEL_URL": task["url"] or "",
+        "FLYWHEEL_SEED": str(task["seed"]),
+        "FLYWHEEL_TEMPERATURE": str(task["temperature"]),
+        "FLYWHEEL_DEADLINE": f"{task['deadline']:.3f}",
+        "FLYWHEEL_MAX_STEPS": str(task["max_steps"]),
+        "FLYWHEEL_ADVICE": "\n".join(task["advice"]),
+    }
+    if model is not None:
+        facts |= {
+            "OPENAI_BASE_URL": model.openai_base_url,
+            "OPENAI_API_KEY": model.key,
+            "ANTHROPIC_BASE_URL": model.anthropic_base_url,
+            "ANTHROPIC_API_KEY": model.key,
+            "FLYWHEEL_MODEL": model.name,
+        }
+    cut = {name: value.replace("\0", "").encode("utf-8", "replace") for name, value in facts.items()}
+    return {**variables, **{name: value[:LONGEST_VARIABLE].decode("utf-8", "ignore") for name, value in cut.items()}}
+
+
+def _lines_of(executor: AgentExecutor, told: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
+    """What the warden says, line by line; its process and all others of its group are gone at the end."""
+    warden = subprocess.Popen(  # noqa: S603 our own program, which starts the user's agent without a shell
+        [*executor.fence, sys.executable, "-I", "-S", "-B", str(WARDEN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={"PATH": executor.variables.get("PATH", os.defpath)},
+    )
+    try:
+        if warden.stdin is not None:
+            with suppress(BrokenPipeError):
+                warden.stdin.write(json.dumps(told).encode() + b"\n")
+                warden.stdin.flush()  # it stays open: the warden ends the agent when this process is gone
+        yield from _read_lines(warden, time.monotonic() + executor.limits.seconds + GRACE_S)
+    finally:
+        _end(warden)
+
+
+def _read_lines(warden: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, Any]]:
+    """JSON objects that the warden writes, until it ends, the deadline passes, or it wrote too much."""
+    if warden.stdout is None:
+        return
+    rest, total = b"", 0
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(warden.stdout, selectors.EVENT_READ)
+        while (patience := deadline - time.monotonic()) > 0 and total < _MOST_TOLD:
+            if not waiting.select(patience):
+                return
+            chunk = os.read(warden.stdout.fileno(), 65_536)
+            if not chunk:
+                return
+            total += len(chunk)
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                with suppress(ValueError, RecursionError):
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        yield found
+
+
+def _end(warden: subprocess.Popen[bytes]) -> None:
+    """End the warden, which first ends its agent; then whatever is left of its group."""
+    with suppress(BrokenPipeError):
+        if warden.stdin is not None:
+            warden.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        warden.wait(GRACE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(warden.pid, signal.SIGKILL)
+    warden.wait()
+    if warden.stdout is not None:
+        warden.stdout.close()

@@ -1,0 +1,40 @@
+"""The fence around an agent: namespaces of its own under bubblewrap, or none where bubblewrap does not work."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+_TRIED_WITHIN_S = 10.0
+
+
+def fence_words(hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+    """Words that start a command behind the fence; none where there is no fence.
+
+    An agent sees its own processes only, and `hidden` folders look empty to it. It reads and writes what this user may
+    otherwise, and reaches the network, because it needs its site and its model.
+    """
+    program = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
+    if program is None or not _works(program):
+        return ()
+    covers = [word for folder in hidden if folder.is_dir() for word in ("--tmpfs", str(folder.resolve()))]
+    return (*_walls(program), *covers, "--")
+
+
+def _walls(program: str) -> tuple[str, ...]:
+    return (program, "--dev-bind", "/", "/", "--unshare-pid", "--unshare-ipc", "--proc", "/proc", "--die-with-parent")
+
+
+@cache
+def _works(program: str) -> bool:
+    """True if the kernel allows these namespaces."""
+    try:
+        ended = subprocess.run(  # noqa: S603 bubblewrap, with no input
+            [*_walls(program), "--", "/bin/true"], capture_output=True, timeout=_TRIED_WITHIN_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return ended.returncode == 0

@@ -1,0 +1,241 @@
+"""The program that starts an agent, watches it, and ends it with everything that it started.
+
+It is run as a file by a bare interpreter, so it imports the standard library only. Its first line of standard input is
+a JSON object: `command`, `variables`, `folder`, `home`, `steps_file`, and the limits. When standard input ends, whoever
+started it is gone, and so is the agent. On standard output it writes a line of JSON for each step that the agent
+reports, `{"step": TEXT}`, and one at the end: `{"end": WHY, "code": STATUS, "output": TAIL}`.
+
+Orphans become children of this process (it is their subreaper), so no process escapes by a session of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+SET_PARENT_DEATH_SIGNAL, SET_SUBREAPER = 1, 36
+POLL_S = 0.05
+TAIL = 8_192
+LONGEST_LINE = 32_768
+"""Most bytes of a reported step; the rest of the line is left out, and so it is no step."""
+
+
+class Steps:
+    """The steps file, read line by line while the agent writes it. It may write anything, or remove it."""
+
+    def __init__(self, file: str, most: int) -> None:
+        self.file, self.most = file, most
+        self.offset = self.number = 0
+        self.rest = b""
+
+    def read(self) -> Iterator[str]:
+        """Yield the new lines, at most one more than `most` in all."""
+        with suppress(OSError), open(self.file, "rb", buffering=0) as opened:  # noqa: PTH123
+            opened.seek(self.offset)
+            while self.number <= self.most and (chunk := opened.read(65_536)):
+                self.offset += len(chunk)
+                *lines, self.rest = (self.rest + chunk).split(b"\n")
+                self.rest = self.rest[:LONGEST_LINE]
+                for line in lines[: self.most + 1 - self.number]:
+                    self.number += 1
+                    yield line[:LONGEST_LINE].decode("utf-8", "replace")
+
+
+class Agent:
+    """The agent's process, and the end of what it printed."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.printed, self.tail = 0, b""
+        self.code: int | None = None
+
+        def limit() -> None:
+            system.prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+            for what, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, told["file_bytes"])):
+                resource.setrlimit(what, (most, most))
+
+        system = ctypes.CDLL(None)
+        self.process = subprocess.Popen(  # noqa: S603 the user's agent, without a shell
+            told["command"],
+            cwd=told["folder"],
+            env=told["variables"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=limit,  # noqa: PLW1509 this process has one thread
+        )
+
+    def has_ended(self) -> bool:
+        """True if the agent's first process has ended; its status is then known."""
+        if self.code is None:
+            pid, status = os.waitpid(self.process.pid, os.WNOHANG)
+            if pid:
+                self.code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        return self.code is not None
+
+    def read(self) -> bool:
+        """Read what it printed; False at the end."""
+        chunk = os.read(self.process.stdout.fileno(), 65_536) if self.process.stdout else b""
+        self.printed += len(chunk)
+        self.tail = (self.tail + chunk)[-TAIL:]
+        return bool(chunk)
+
+    def drain(self) -> None:
+        """Read what is left in the pipe, after the end of every process that could write there."""
+        if self.process.stdout:
+            os.set_blocking(self.process.stdout.fileno(), False)
+            with suppress(BlockingIOError):
+                while self.read():
+                    pass
+
+    def end(self) -> None:
+        """End the agent with every process that descends from this one, and wait until they are gone."""
+        while True:
+            for pid in descendant_pids():
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if self._reap_all():
+                return
+            time.sleep(0.002)
+
+    def _reap_all(self) -> bool:
+        """Take the status of all children that have ended; True if no child is left."""
+        try:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self.process.pid:
+                    self.code = self.process.returncode = os.waitstatus_to_exitcode(ended[1])
+        except ChildProcessError:
+            return True
+        return False
+
+
+def descendant_pids() -> list[int]:
+    """The processes that descend from this one."""
+    found: list[int] = []
+    waiting = [os.getpid()]
+    while waiting:
+        parent = waiting.pop()
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{parent}/task"):  # noqa: PTH208
+                children = Path(f"/proc/{parent}/task/{thread}/children").read_text("ascii").split()
+                waiting += map(int, children)
+                found += map(int, children)
+    return found
+
+
+def memory_of(pids: list[int]) -> int:
+    """Bytes of memory that the processes hold; shared pages count for each."""
+    pages = 0
+    for pid in pids:
+        with suppress(OSError, IndexError, ValueError):
+            pages += int(Path(f"/proc/{pid}/statm").read_text("ascii").split()[1])
+    return pages * resource.getpagesize()
+
+
+def tell_starter(**facts: object) -> None:
+    """Write a line to whoever started this process."""
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+def watch(agent: Agent, steps: Steps, told: dict[str, Any]) -> str:
+    """Watch the agent until it ends or exceeds a limit. Returns why it ended."""
+    deadline, looked = time.monotonic() + told["seconds"], 0.0
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(0, selectors.EVENT_READ)
+        if agent.process.stdout:
+            waiting.register(agent.process.stdout, selectors.EVENT_READ)
+        while True:
+            for key, _ in waiting.select(POLL_S):
+                if key.fileobj == 0:
+                    return "left"
+                if not agent.read():
+                    waiting.unregister(key.fileobj)
+            if agent.printed > told["output_bytes"]:
+                return "output"
+            now = time.monotonic()
+            if now < looked + POLL_S and not agent.has_ended():
+                continue  # it prints a lot; to look at it each time would cost more than reading
+            looked = now
+            if (why := why_ended(agent, steps, told, is_late=now > deadline)) is not None:
+                return why
+
+
+def pass_on(steps: Steps) -> bool:
+    """Tell the steps that were reported since the last time; False if there are more than allowed."""
+    for line in steps.read():
+        if steps.number > steps.most:
+            return False
+        tell_starter(step=line)
+    return True
+
+
+def why_ended(agent: Agent, steps: Steps, told: dict[str, Any], *, is_late: bool) -> str | None:
+    """Why the agent's run is over: the limit that it exceeds, or that it ended by itself; None if it goes on."""
+    if not pass_on(steps):
+        return "steps"
+    if agent.has_ended():
+        return "exited"
+    if is_late:
+        return "deadline"
+    running = descendant_pids()
+    if len(running) > told["processes"]:
+        return "processes"
+    return "memory" if memory_of(running) > told["memory_bytes"] else None
+
+
+def read_told() -> dict[str, Any] | None:
+    """The first line of standard input; None if it ended before."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        chunk = os.read(0, 65_536)
+        if not chunk:
+            return None
+        line += chunk
+    found: dict[str, Any] = json.loads(line)
+    return found
+
+
+def play_agent(told: dict[str, Any]) -> None:
+    """Run the agent to its end, and tell how it ended."""
+    steps = Steps(told["steps_file"], told["steps"])
+    try:
+        agent = Agent(told)
+    except (OSError, ValueError) as problem:
+        tell_starter(end="refused", code=None, output=f"{told['command'][0]}: {problem}")
+        return
+    try:
+        why = watch(agent, steps, told)
+    finally:
+        agent.end()
+    agent.drain()
+    if why == "exited" and not pass_on(steps):
+        why = "steps"
+    tell_starter(end=why, code=agent.code, output=agent.tail.decode("utf-8", "replace"))
+
+
+def main() -> None:
+    """Run the agent of the first line of standard input, and remove its home."""
+    told = read_told()
+    if told is None:
+        return
+    ctypes.CDLL(None).prctl(SET_SUBREAPER, 1)
+    try:
+        with suppress(BrokenPipeError):
+            play_agent(told)
+    finally:
+        shutil.rmtree(told["home"], ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

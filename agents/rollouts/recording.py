@@ -1,0 +1,77 @@
+"""Recording of a run: what log and blobs hold of it, as input of a replay. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, Sampling, StepTaken
+from projections.costs import PriceBook
+
+from ..learning.occasions import OccasionPiece
+from ..models.model import Finish
+from ..plans import Overlaid, Plan
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+Lines = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A recorded model call: the number of its messages, its parameters, and its answer with what ended it."""
+
+    messages: int
+    sampling: Sampling
+    text: str
+    finish: Finish
+    constrained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """The conversation of a policy's run: its messages as plain JSON, each call, and the pictures by address.
+
+    `told` gives the pieces that the run is told now within a budget of bytes; None if its template is not in the log.
+    """
+
+    messages: Sequence[Mapping[str, Json]]
+    calls: tuple[RecordedCall, ...]
+    pictures: Mapping[str, bytes]
+    told: Callable[[int], tuple[OccasionPiece, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Records of one run from the log and its blobs. A field of None is missing and is not compared.
+
+    `plan` is the recorded executed plan, `texts` the pages by address. `derived` is the plan derived now from template
+    and memory, `memory` the digest of the memory rebuilt now at its position, `book` the prices of its grading. A
+    policy's run has a `conversation`.
+    """
+
+    started: RunStarted
+    reset: InstanceReset | None
+    steps: tuple[StepTaken, ...]
+    finished: RunFinished
+    graded: RewardGraded | None
+    plan: Plan
+    texts: Mapping[str, str]
+    derived: Overlaid | None
+    memory: str | None
+    end_state: bytes | None
+    book: PriceBook | None
+    conversation: Conversation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayCheck:
+    """One comparison with the record. `actual` is None if it cannot be computed, and `why` gives the reason."""
+
+    name: str
+    expected: Lines
+    actual: Lines | None
+    why: str = ""
+    where: str = ""

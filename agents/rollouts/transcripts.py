@@ -1,0 +1,96 @@
+"""Transcripts of models' runs, read from the log: what the model did, and the page on which it did it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, get_args
+
+from eventlog.blobs import BlobStore
+from eventlog.blobs.conversations import get_messages
+from eventlog.events import ModelCalled, RunStarted, Step, StepTaken, StepType
+from eventlog.store import EventStore
+from projections.runs import is_agent
+
+from ..executors.actions import NotAnAction, step_of
+from ..executors.open_actions import open_step
+from ..learning.contrast import Move
+from ..models.model import Sample
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+_ON_PAGES: Final = frozenset(get_args(StepType))
+_PAGE: Final = re.compile(r"^page (/\S*), status \d+$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """An action that a model answered, and the page that it had seen last."""
+
+    step: Step
+    page: str
+
+
+def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...]:
+    """The actions of a model's run, in order.
+
+    A policy's steps are read from its conversation, those of other agents from what they reported. Raises BlobErased,
+    BlobMissing, BlobDamaged.
+    """
+    events = [item.event for item in store.read(stream=f"run/{run}", types=["RunStarted", "StepTaken", "ModelCalled"])]
+    is_reported = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
+    taken = [event for event in events if isinstance(event, StepTaken)]
+    calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
+    if is_reported or not calls or any(event.action not in _ON_PAGES for event in taken):
+        return tuple(_reported(blobs, event) for event in taken)
+    moves: list[Move] = []
+    for event, action in zip(taken, _actions(messages_of(blobs, calls[-1])), strict=False):
+        if action.step.action != event.action:
+            break  # an answer that today's rules read otherwise
+        moves.append(Move(action.step, action.page, event.outcome == "ok"))
+    return tuple(moves)
+
+
+def messages_of(blobs: BlobStore, call: ModelCalled) -> list[Mapping[str, Json]]:
+    """The messages of a call, with its answer as the last one. Raises what BlobStore.get does."""
+    answer = json.loads(blobs.get(call.completion).body)["samples"][0]["text"]
+    return [*get_messages(blobs, call.messages), {"role": "assistant", "parts": [{"text": answer}]}]
+
+
+def text_of(message: Mapping[str, Json]) -> str:
+    """The texts of a recorded message, one per line."""
+    parts = message["parts"]
+    found = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, Sequence) else []
+    return "\n".join(text for text in found if isinstance(text, str))
+
+
+def _actions(messages: Sequence[Mapping[str, Json]]) -> Iterator[_Action]:
+    """The answers of a conversation that are actions, each with the page that was seen before it."""
+    page = ""
+    for message in messages:
+        text = text_of(message)
+        if message["role"] != "assistant":
+            found = _PAGE.search(text)
+            page = page if found is None else found[1]
+            continue
+        try:
+            yield _Action(step_of("recorded", Sample(text, "stop"), "screenshot"), page)
+        except NotAnAction:
+            continue
+
+
+def _reported(blobs: BlobStore, event: StepTaken) -> Move:
+    """A step as the agent reported it, by its name and its argument."""
+    argument = None if event.argument is None else blobs.get(event.argument).body.decode(errors="replace")
+    own = event.action not in _ON_PAGES
+    step = open_step(event.action, argument) if own else _page_step(event, argument)
+    return Move(step, "", event.outcome == "ok")
+
+
+def _page_step(event: StepTaken, argument: str | None) -> Step:
+    """A step on a page that an agent reported, with what it acted on."""
+    given = json.loads(argument) if argument else {}
+    return Step.model_validate({"type": event.action, "intent": event.intent, **given})

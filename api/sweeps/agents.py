@@ -1,0 +1,29 @@
+"""The executor of an agent from outside, with what the settings allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from agents.executors.outside.agent_spec import AgentSpec
+from agents.executors.outside.executor import AgentExecutor, AgentLimits, no_model
+from agents.executors.outside.fence import fence_words
+
+from ..serving.run_endpoint import open_endpoint
+from ..settings import Settings, agent_environment
+
+
+@contextmanager
+def agent_executor(agent: AgentSpec, settings: Settings) -> Iterator[AgentExecutor]:
+    """The executor of an agent. Where there is a fence, it sees neither this project's home nor its keys.
+
+    If the settings name a model server, each run gets an endpoint before it. Raises BadSetting.
+    """
+    own = agent.folder.resolve()
+    hidden = [each for each in (settings.home, settings.key_folder) if not own.is_relative_to(each.resolve())]
+    variables = agent_environment(settings)
+    with ExitStack() as stack:
+        served = open_endpoint(settings)
+        opening = no_model if served is None else stack.enter_context(served).open_run
+        limits = AgentLimits(seconds=settings.agent_seconds)
+        yield AgentExecutor(agent, limits, variables, fence_words(hidden), opening)

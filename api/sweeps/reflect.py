@@ -1,0 +1,141 @@
+"""Ask the recovery model for a lesson about each cluster of an ended sweep in which a model's runs failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agents.executors.executor import Called
+from agents.learning.contrast import Transcript
+from agents.learning.memory import content_reader, load_piece
+from agents.learning.occasions import OccasionPiece
+from agents.learning.reflection import read_lesson, reflection_request
+from agents.models.errors import ModelFailure
+from agents.models.model import Model
+from agents.rollouts.facts import call_facts
+from eventlog.events import ModelCalled, SweepPlanned, Template
+from eventlog.store import Append, EventStore
+from projections.engine.views import Views
+from projections.memories import candidacies
+from projections.rewards import RewardState
+
+from ..course import CONTROLLER, Course
+from ..house import House
+from .advisor import advisor_of
+from .capture import fresh_appends
+from .lessons import plain_rewards, read_transcript
+
+MOST_CLUSTERS: Final = 4
+"""Most clusters of a sweep about which the model is asked, those with most failures first."""
+
+MOST_RUNS: Final = 8
+"""Most runs of a task that are read for a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A cluster's task with most failures, and its first failed run, in whose stream the call is recorded."""
+
+    template: Template
+    run: str
+
+
+def reflect_on(
+    house: House, sweep: SweepPlanned, course: Course, tell: Callable[[str], None], *, brings_back: bool = True
+) -> None:
+    """Ask once for each failing cluster, and append each call together with the lesson that it brought, if any.
+
+    Nothing is asked without a recovery model, about a cluster with such a lesson on trial, or twice about a run. A
+    model that does not answer is reported. Raises BlobMissing, BlobDamaged, and what advisor_of raises.
+    """
+    if house.settings.recovery_model is None or "recipe" not in course.kinds:
+        return
+    views = house.views()
+    graded = plain_rewards(views, sweep)
+    asked = questions_of(house, views, sweep, graded)
+    with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
+        if model is None:
+            return
+        for question in asked:
+            _ask(house, views, sweep, course, question, graded, model, brings_back=brings_back)
+
+
+def questions_of(
+    house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
+) -> tuple[Question, ...]:
+    """What is asked about a sweep: at most one question for each failing cluster."""
+    failed = [spec for spec in sweep.specs if spec.spec_id in graded and not graded[spec.spec_id].passed]
+    by_id = {template.template_id: template for template in sweep.templates}
+    counts = Counter(by_id[spec.template].cluster for spec in failed)
+    clusters = sorted(counts, key=lambda cluster: (-counts[cluster], cluster))
+    on_trial = _clusters_on_trial(house, views, sweep.environment)
+    found: list[Question] = []
+    for cluster in [each for each in clusters if each not in on_trial][:MOST_CLUSTERS]:
+        own = Counter(spec.template for spec in failed if by_id[spec.template].cluster == cluster)
+        name = min(own, key=lambda each: (-own[each], each))
+        run = next(spec.spec_id for spec in failed if spec.template == name)
+        if not _was_asked(house.store, run):
+            found.append(Question(by_id[name], run))
+    return tuple(found)
+
+
+def _ask(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    course: Course,
+    question: Question,
+    graded: Mapping[str, RewardState],
+    model: Model,
+    *,
+    brings_back: bool,
+) -> None:
+    told = _transcripts(house, sweep, question.template, graded)
+    request = reflection_request(model, question.template, told, _known(house, views, sweep.environment))
+    try:
+        completion = model.complete(request)
+    except ModelFailure:
+        return  # the advisor has reported it
+    number = sum(1 for _ in house.store.read(stream=f"run/{question.run}", types=["ModelCalled"]))
+    facts = call_facts(question.run, number, Called("recovery", None, request, completion))
+    lesson = read_lesson(model.name, completion, sweep.environment, question.template, (question.run,))
+    appends = fresh_appends(
+        house, views, sweep, () if lesson is None else (lesson,), course.rule, course.kinds, brings_back=brings_back
+    )
+    house.blobs.put(facts.blobs)
+    call = Append(f"run/{question.run}", facts.events, CONTROLLER, key=f"reflect:{question.run}")
+    house.store.append_together([call, *appends])
+
+
+def _transcripts(
+    house: House, sweep: SweepPlanned, template: Template, graded: Mapping[str, RewardState]
+) -> tuple[Transcript, ...]:
+    """Transcripts of a task's runs, failed and passed in equal numbers as far as there are enough."""
+    own = [spec for spec in sweep.specs if spec.template == template.template_id and spec.spec_id in graded]
+    failed, passed = ([spec for spec in own if graded[spec.spec_id].passed is wanted] for wanted in (False, True))
+    chosen = [*failed[: MOST_RUNS // 2], *passed[: MOST_RUNS // 2]]
+    found = (read_transcript(house, spec, graded[spec.spec_id]) for spec in chosen)
+    return tuple(each for each in found if each is not None)
+
+
+def _was_asked(store: EventStore, run: str) -> bool:
+    events = (item.event for item in store.read(stream=f"run/{run}", types=["ModelCalled"]))
+    return any(isinstance(event, ModelCalled) and event.role == "recovery" for event in events)
+
+
+def _lessons(house: House, views: Views, environment: str, statuses: Collection[str]) -> list[OccasionPiece]:
+    states = (state for state in candidacies(views).values() if state.status in statuses)
+    pieces = (load_piece(state, content_reader(house.blobs)) for state in states)
+    lessons = (piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.is_in_words)
+    return [lesson for lesson in lessons if lesson.occasion.environment == environment]
+
+
+def _clusters_on_trial(house: House, views: Views, environment: str) -> frozenset[str | None]:
+    found = _lessons(house, views, environment, ("candidate",))
+    return frozenset(lesson.occasion.cluster for lesson in found if lesson.kind == "recipe")
+
+
+def _known(house: House, views: Views, environment: str) -> list[str]:
+    return [lesson.text for lesson in _lessons(house, views, environment, ("candidate", "promoted"))]

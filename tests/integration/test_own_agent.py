@@ -1,0 +1,223 @@
+"""An agent that is not ours: the tutorial word by word, what the log says of it, and controllers that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from api.cli.main import run_command
+from api.house import House
+from eventlog.events import (
+    EvaluationOpened,
+    ModelCalled,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    SweepPlanned,
+    VerdictReached,
+)
+from tests.conftest import Database
+from tests.killing import Kill, has_ended, project_on, the_log_is_whole
+from tests.model_server import ModelServer, model_server
+from tests.outside import write_agents
+from tests.own_agent import choose_link, commands, model_settings, write_own_agent
+from tests.own_site import TOKEN, OwnSite, serve_own_site
+
+Flywheel = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def flywheel(
+    empty_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Flywheel:
+    """Run a command on an empty log, in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = run_command(list(arguments))
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSite]:
+    with serve_own_site(tmp_path_factory.mktemp("shop")) as site:
+        yield site
+
+
+@pytest.fixture
+def model(shop: OwnSite, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """The scripted model server, which the settings name, beside the shop's token."""
+    with model_server(choose_link) as server:
+        for name, value in {**model_settings(server.url), TOKEN: shop.token}.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+def opened_evaluations(house: House) -> list[EvaluationOpened]:
+    return [each for each in events(house, EvaluationOpened) if isinstance(each, EvaluationOpened)]
+
+
+def champion_now(flywheel: Flywheel) -> str:
+    return str(json.loads(flywheel("champion", "show", "--json")[1])["champion"])
+
+
+def events(house: House, kind: type) -> list[object]:
+    return [recorded.event for recorded in house.store.read(types=[kind.__name__])]
+
+
+@pytest.mark.costly(
+    "a page's promise: an agent of one's own from a function to a verdict, with every run of a real gate"
+)
+def test_the_tutorial_leads_from_a_function_to_a_verdict(
+    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+) -> None:
+    write_own_agent(tmp_path, has_client=False)
+    said: dict[str, str] = {}
+    for words in commands(shop):
+        code, out, err = flywheel(*words)
+        assert code == 0, (words, out, err)
+        said[" ".join(words[:2])] = out
+    names = ["env add", "env probe", "rollout sweep", "run --site", "gate explain", "champion show"]
+    assert list(said) == names
+    assert "promote" in said["gate explain"]
+    sweeps = [each for each in events(empty_house, SweepPlanned) if isinstance(each, SweepPlanned)]
+    (opened,) = opened_evaluations(empty_house)
+    (executor,) = {each.executor for each in sweeps}
+    assert executor is not None
+    assert executor.startswith("agent:")
+    assert {each.model for each in sweeps} == {"python:agent:play"}
+    assert opened.executor == executor
+    runs = [each for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)]
+    told = {bool(each.applied) for each in runs if each.arm is not None and each.arm.arm == "challenger"}
+    assert told == {True}
+    assert not any(each.applied for each in runs if each.arm is not None and each.arm.arm == "champion")
+    agent = ("--agent", "python:agent:play")
+    freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")
+    assert flywheel(*freeze, "--executor", "policy")[0] == 0
+    code, _, err = flywheel("gate", "run", "--benchmark", "small", "--challenger", "base@0", *agent)
+    assert code in {2, 3}, err
+    assert [each.executor for each in opened_evaluations(empty_house)] == [executor, executor]
+    code, _, err = flywheel("gate", "run", "--benchmark", "small", "--challenger", champion_now(flywheel), *agent)
+    assert code == 64
+    assert "the same memory" in " ".join(err.replace("│", " ").split())
+    assert any("Notes of earlier runs: " in asked.text and "'Jackets'" in asked.text for asked in model.asked)
+
+
+def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_events_of_the_run(
+    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+) -> None:
+    write_own_agent(tmp_path, has_client=True)
+    assert flywheel("env", "add", "shop", *shop.place, "--suite", "tasks.toml")[0] == 0
+    assert flywheel("env", "probe", "shop")[0] == 0
+    sweep = ("rollout", "sweep", "shop", "--agent", "python:agent:play", "--seeds", "0", "--siblings", "1", "--json")
+    code, out, err = flywheel(*sweep)
+    assert code == 0, err
+    assert json.loads(out)["graded"] == 1
+    queued = ("rollout", "sweep", "shop", "--agent", "python:agent:play", "--seeds", "1", "--siblings", "1")
+    code, out, err = flywheel(*queued, "--plan-only", "--sweep", "queued")
+    assert code == 0, err
+    assert "flywheel worker --site shop --agent python:agent:play" in " ".join(out.split())
+    before = len(model.asked)
+    assert flywheel("worker", "--site", "shop", "--agent", "python:agent:play", "--until-empty")[0] == 0
+    assert len(model.asked) > before
+    calls = [each for each in events(empty_house, ModelCalled) if isinstance(each, ModelCalled)]
+    assert len(calls) == len(model.asked) >= 1
+    assert [call.index for call in calls if call.run == calls[0].run] == list(range(before))
+    assert {call.role for call in calls} == {"policy"}
+    assert all("authorization" not in asked.headers or "fw-run" not in str(asked.headers) for asked in model.asked)
+
+
+def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_recorded(
+    flywheel: Flywheel, tmp_path: Path, empty_house: House
+) -> None:
+    write_agents(tmp_path)
+    agent = ("--agent", "python:strangers:buy")
+    for words, said in (
+        (("run", *agent, "--executor", "browser"), "in place of an executor"),
+        (("run", *agent, "--loop", "slow"), "is for the fast loop"),
+        (("run", *agent, "--timeout", "5"), "is too short for the agent's 120 seconds"),
+        (("run", "--agent", "python:strangers:fly"), "defines no 'fly'"),
+        (("rollout", "sweep", *agent, "--for-grpo"), "cannot be trained on"),
+    ):
+        code, _, err = flywheel(*words)
+        assert code != 0
+        assert said in " ".join(err.replace("│", " ").split()), err
+    assert not events(empty_house, SweepPlanned)
+
+
+KILLS = (
+    Kill("RunStarted", 2),
+    Kill("RunFinished", 9),
+    Kill("EvaluationOpened"),
+    Kill("RunFinished", 20, "run/eval-1__"),
+)
+
+
+@pytest.mark.costly("a whole course of an agent by processes, four of them killed")
+def test_a_course_of_an_agent_that_is_killed_goes_on_and_leaves_no_process(
+    shop: OwnSite, model: ModelServer, empty_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_own_agent(tmp_path, has_client=False)
+    monkeypatch.chdir(tmp_path)
+    with project_on(empty_database, tmp_path / "project") as project:
+        for words in commands(shop)[:2]:
+            project.completed(project.begun(words))
+        words = ["run", "--site", "shop", "--agent", "python:agent:play", "--seeds", "6", "--verdicts", "1"]
+        project.driven(words, KILLS)
+        assert [event.verdict.decision for event in project.events(VerdictReached)] == ["promote"]
+        assert len(project.events(EvaluationOpened)) == 1
+        assert all(has_ended(process) for process in agents_at(tmp_path))
+        the_log_is_whole(project)
+
+
+@pytest.mark.endure
+def test_thirty_kills_of_controllers_wardens_and_agents_count_nothing_twice(
+    shop: OwnSite, model: ModelServer, empty_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_own_agent(tmp_path, has_client=False)
+    monkeypatch.chdir(tmp_path)
+    with project_on(empty_database, tmp_path / "project") as project:
+        for words in commands(shop)[:2]:
+            project.completed(project.begun(words))
+        words = ["run", "--site", "shop", "--agent", "python:agent:play", "--seeds", "12", "--verdicts", "1"]
+        child = project.begun(words)
+        for number in range(30):
+            kill = Kill(("RunStarted", "RunFinished")[number % 2], 3 + 4 * number)
+            project.wait(kill, child)
+            if number % 3 == 0:
+                for process in agents_at(tmp_path)[: number % 2 + 1]:
+                    with suppress(ProcessLookupError):
+                        os.kill(process, signal.SIGKILL)
+            else:
+                assert project.strike(kill, child)
+                child = project.begun(words)
+        project.completed(child)
+        ends = Counter(event.run for event in project.events(RunFinished, RunMissing))
+        assert set(ends.values()) == {1}
+        assert len(project.events(VerdictReached)) <= 1
+        assert all(has_ended(process) for process in agents_at(tmp_path))
+        the_log_is_whole(project)
+
+
+def agents_at(folder: Path) -> list[int]:
+    """Processes of agents that play in a folder."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            line = (each / "cmdline").read_bytes()
+            if (each / "cwd").resolve() == folder and b"task.py" in line:
+                found.append(int(each.name))
+    return found

@@ -1,0 +1,104 @@
+"""The model endpoint of a run: its key is good for the run alone, and what was asked there is recorded with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import httpx2
+import pytest
+from pydantic import SecretStr
+from starlette.responses import JSONResponse
+
+from agents.models.errors import ModelUnreachable
+from api.serving import run_endpoint
+from api.serving.run_endpoint import RunEndpoint, open_endpoint
+from api.settings import Settings
+from eventlog.blobs.conversations import get_messages
+from eventlog.blobs.memory import MemoryBlobs
+from tests.model_server import Asked, ModelServer, Reply, model_server
+
+BODY = {"model": "m", "messages": [{"role": "user", "content": "which link?"}], "seed": 7}
+
+
+def answer(asked: Asked) -> Reply:
+    return JSONResponse({"error": "gone"}, 502) if "break" in asked.text else "Jackets"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with model_server(answer) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def endpoint(server: ModelServer) -> Iterator[RunEndpoint]:
+    settings = Settings(model="m", model_url=server.url, model_key=SecretStr("its-own-key"), prompt_bytes=2000)
+    found = open_endpoint(settings)
+    assert found is not None
+    with found as running:
+        yield running
+
+
+def post(endpoint: RunEndpoint, key: str, body: object = BODY, path: str = "chat/completions") -> httpx2.Response:
+    with httpx2.Client(trust_env=False) as web:
+        return web.post(f"{endpoint.address}/v1/{path}", json=body, headers={"Authorization": f"Bearer {key}"})
+
+
+def test_a_key_is_good_for_its_run_and_while_it_lasts(endpoint: RunEndpoint, server: ModelServer) -> None:
+    with endpoint.open_run() as one, endpoint.open_run() as other:
+        assert one.model.key != other.model.key
+        assert one.model.key not in repr(one.model)
+        said = post(endpoint, one.model.key)
+        assert said.json()["choices"][0]["message"]["content"] == "Jackets"
+        assert server.asked[-1].headers["authorization"] == "Bearer its-own-key"
+        (call,) = one.calls(3)
+        assert (call.step, call.event.role, call.event.sampling.seed) == (3, "policy", 7)
+        assert call.output_tokens == len("Jackets")
+        blobs = MemoryBlobs()
+        blobs.put(call.blobs)
+        assert get_messages(blobs, call.event.messages) == BODY["messages"]
+        assert (one.calls(4), other.calls(0)) == ((), ())
+        one.close()
+        assert post(endpoint, one.model.key).status_code == 409
+    for key in (one.model.key, other.model.key, "none", "its-own-key"):
+        assert post(endpoint, key).status_code == 401
+
+
+def test_what_a_model_server_refuses_and_what_it_fails_at_are_told_apart(endpoint: RunEndpoint) -> None:
+    broken = {**BODY, "messages": [{"role": "user", "content": "break"}]}
+    with endpoint.open_run() as run:
+        for body, path, status in (
+            ({**BODY, "model": "other"}, "chat/completions", 400),
+            (BODY, "messages", 400),
+            ({"model": "m"}, "chat/completions", 400),
+            ({**BODY, "messages": [{"role": "user", "content": "x" * 3000}]}, "chat/completions", 413),
+            (broken, "chat/completions", 502),
+        ):
+            assert post(endpoint, run.model.key, body, path).status_code == status, body
+        assert run.calls(0) == ()
+        run.close()
+
+
+def test_a_run_whose_model_server_is_gone_at_last_is_missing_and_not_failed() -> None:
+    with model_server(answer) as server:
+        settings = Settings(model="m", model_url=server.url)
+    found = open_endpoint(settings)
+    assert found is not None
+    with found as endpoint, endpoint.open_run() as run:
+        assert post(endpoint, run.model.key).status_code == 502
+        with pytest.raises(ModelUnreachable, match="does not answer"):
+            run.close()
+
+
+def test_a_run_makes_a_bounded_number_of_calls(endpoint: RunEndpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_endpoint, "MOST_CALLS", 2)
+    with endpoint.open_run() as run:
+        statuses = [post(endpoint, run.model.key).status_code for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+    assert all(one <= two for one, two in pairwise(statuses))
+
+
+def test_without_a_model_server_there_is_no_endpoint() -> None:
+    assert open_endpoint(Settings()) is None
+    assert open_endpoint(Settings(model="transformers:somewhere")) is None
