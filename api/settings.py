@@ -149,6 +149,12 @@ class Settings(BaseSettings):
         default="full", description="how much a policy and a demonstration are told; brief is for small models"
     )
 
+    webhook_networks: str | None = Field(
+        default=None,
+        description="networks that webhooks may reach although they are not public or without TLS, such as 10.1.0.0/16, "
+        "127.0.0.1; unset: none",
+    )
+
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
 
     @property

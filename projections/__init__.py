@@ -35,6 +35,7 @@ from .sweeps import SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
+from .webhooks import WEBHOOKS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,
@@ -75,5 +76,6 @@ ALL: tuple[AnyFold, ...] = (
     TOOLS,
     TRAININGS,
     VERDICTS,
+    WEBHOOKS,
     WEIGHTS,
 )

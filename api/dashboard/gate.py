@@ -64,7 +64,7 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
         state=state,
         decision=headline(verdict) if verdict and is_told else _decision_of(state.decision),
         path=path,
-        picture=plot_evidence(path) if is_told and path else None,
+        picture=plot_path(path) if is_told and path else None,
         families=verdict.families if verdict and is_told else (),
         is_told=is_told,
         champion=champion,
@@ -82,7 +82,7 @@ def describe_alpha(ledgers: Sequence[BenchmarkLedger], cap: float | None) -> str
     return f"Together {decimal(alpha)} on {count_noun(len(ledgers), 'benchmark')}, of which {decimal(left)} is left. {limit}"
 
 
-def plot_evidence(path: Sequence[EvidencePoint]) -> dict[str, Any]:
+def plot_path(path: Sequence[EvidencePoint]) -> dict[str, Any]:
     """The picture of the evidence over the looks, and of the boundary that it has to reach, as powers of ten."""
     return {
         "x": [0, *(point.units for point in path)],
