@@ -151,8 +151,8 @@ class Settings(BaseSettings):
 
     webhook_networks: str | None = Field(
         default=None,
-        description="networks that webhooks may reach although they are not public or without TLS, such as 10.1.0.0/16, "
-        "127.0.0.1; unset: none",
+        description="networks that webhooks may reach although they are not public or without TLS, such as "
+        "10.1.0.0/16, 127.0.0.1; unset: none",
     )
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")

@@ -27,7 +27,10 @@ def add(
     ],
     about: Annotated[list[WebhookTopic] | None, typer.Option(help="What to tell. Default: both.")] = None,
 ) -> None:
-    """Tell an address of verdicts and moves of the champion from here on. `flywheel serve` sends; see docs/webhooks.md."""
+    """Tell an address of verdicts and moves of the champion from here on.
+
+    `flywheel serve` sends the messages; see docs/webhooks.md.
+    """
     with open_project() as house:
         register.add_webhook(house.store, house.views(), name, url, secret, about or EVERY, "operator")
     if read_secret(secret) is None:

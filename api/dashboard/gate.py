@@ -79,7 +79,8 @@ def describe_alpha(ledgers: Sequence[BenchmarkLedger], cap: float | None) -> str
     """What the chance of any false promotion on these benchmarks is bounded by, and the cap of the project."""
     alpha, left = sum(each.alpha for each in ledgers), sum(each.left for each in ledgers)
     limit = "No cap is set." if cap is None else f"The project is capped at {cap:g}."
-    return f"Together {decimal(alpha)} on {count_noun(len(ledgers), 'benchmark')}, of which {decimal(left)} is left. {limit}"
+    over = count_noun(len(ledgers), "benchmark")
+    return f"Together {decimal(alpha)} on {over}, of which {decimal(left)} is left. {limit}"
 
 
 def plot_path(path: Sequence[EvidencePoint]) -> dict[str, Any]:

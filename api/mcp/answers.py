@@ -88,7 +88,13 @@ def answer_verdict(house: House, evaluation: str | None) -> Answer:
     champion, challenger = state.artifacts()
     told = {} if reached is None else {label: text for label, text in explain_bands(reached) if label != "not told"}
     looks = [
-        {"look": each.number, "of": each.of, "units": each.units, "tenths_of_what_suffices": each.tenths, "then": each.says}
+        {
+            "look": each.number,
+            "of": each.of,
+            "units": each.units,
+            "tenths_of_what_suffices": each.tenths,
+            "then": each.says,
+        }
         for each in path_of_evidence(state, is_told=False)
     ]
     return _bounded(
@@ -136,7 +142,9 @@ def answer_lessons(house: House, kind: PieceKind, status: str | None, limit: int
     return _bounded({"kind": kind, "lessons": rows, "next": page.next})
 
 
-def answer_runs(house: House, names: Mapping[str, str | None], result: str | None, limit: int, after: str | None) -> Answer:
+def answer_runs(
+    house: House, names: Mapping[str, str | None], result: str | None, limit: int, after: str | None
+) -> Answer:
     """A page of runs; the newest where nothing is asked for. A filter by results leaves out sealed runs."""
     views = house.views()
     wanted = RunFilter(**names, is_failed=result == "failed", is_passed=result == "passed")

@@ -33,7 +33,9 @@ def healthz(request: Request, house: HouseOf) -> Response:
 @router.get(
     "/readyz",
     summary="Can it take requests",
-    responses={503: problem_of("The database does not answer, lacks a migration, or a projection is parked or far behind.")},
+    responses={
+        503: problem_of("The database does not answer, lacks a migration, or a projection is parked or far behind.")
+    },
 )
 def readyz(request: Request, house: HouseOf) -> Response:
     """200 where requests can be served, for a load balancer. Needs no token."""
@@ -45,7 +47,9 @@ def readyz(request: Request, house: HouseOf) -> Response:
     behind = max((lag.events for lag in found), default=0)
     if behind > MOST_BEHIND:
         way_out = "`flywheel replay` folds them."
-        raise NotReady(actual=f"a projection is {behind} events behind, expected at most {MOST_BEHIND}", way_out=way_out)
+        raise NotReady(
+            actual=f"a projection is {behind} events behind, expected at most {MOST_BEHIND}", way_out=way_out
+        )
     head = house.store.head()
     mark(request, head)
     return reply({"status": "ready", "head": head, "behind": behind})

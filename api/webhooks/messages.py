@@ -102,4 +102,6 @@ def _describe(recorded: Recorded) -> tuple[str, dict[str, Any]]:
             "reason": event.reason,
             "evaluation": event.evaluation,
         }
-    raise TypeError(f"a webhook tells nothing about {recorded.event.type}; expected one of {', '.join(TOPICS.values())}")
+    raise TypeError(
+        f"a webhook tells nothing about {recorded.event.type}; expected one of {', '.join(TOPICS.values())}"
+    )

@@ -268,7 +268,7 @@ def test_evidence_is_told_in_tenths_while_a_benchmark_can_judge_and_drawn_once_i
     assert "0.0042" not in page.content()
     page.goto(f"{shown.address}/ui/gate/{TOLD}")
     page.locator("figure.plot canvas").wait_for()
-    assert page.get_by_role("cell", name="0.0042").count() == 1
+    assert page.get_by_role("cell", name="0.0042", exact=True).count() == 1
     assert page.get_by_text("not shown to be worse").count() >= 1
 
 

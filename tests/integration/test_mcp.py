@@ -67,7 +67,7 @@ def test_an_agent_lists_and_calls_the_tools_over_stdio(database: Database) -> No
     server = StdioServerParameters(command=command[0], args=command[1:], env=env, cwd=root)
 
     async def use() -> tuple[Any, Any, Any]:
-        with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230, PTH123 the child writes nothing of interest
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123 the child writes nothing of interest
             async with Client(stdio_client(server, errlog=nowhere)) as client:
                 tools = await client.list_tools()
                 champion = await client.call_tool("get_champion", {})
@@ -119,7 +119,9 @@ def test_answers_are_bounded(empty_house: House) -> None:
     started = sample("RunStarted", run="ext-long", arm=None).model_dump(mode="json")
     started["spec"]["spec_id"] = "ext-long"
     started["task_spec"]["instruction"] = "x" * 5_000
-    first = sample("RunStarted", **{name: value for name, value in started.items() if name not in {"type", "schema_version"}})
+    first = sample(
+        "RunStarted", **{name: value for name, value in started.items() if name not in {"type", "schema_version"}}
+    )
     steps = [sample("StepTaken", run="ext-long", index=index) for index in range(150)]
     empty_house.store.append([Append("run/ext-long", (first, *steps), "test")])
     found = answer_run(empty_house, "ext-long")

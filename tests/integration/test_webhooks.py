@@ -87,9 +87,7 @@ def telling(empty_house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPa
 
 
 def add(house: House, url: str, name: str = "ops") -> None:
-    register.add_webhook(
-        house.store, house.views(), name, url, "FLYWHEEL_WEBHOOK_OPS", ("verdict", "champion"), "test"
-    )
+    register.add_webhook(house.store, house.views(), name, url, "FLYWHEEL_WEBHOOK_OPS", ("verdict", "champion"), "test")
 
 
 def append(house: House, *events: AnyEvent) -> None:

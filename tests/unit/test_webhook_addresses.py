@@ -58,14 +58,15 @@ def test_no_private_or_link_local_address_is_ever_reached(address: Any) -> None:
 
 
 def test_networks_that_cannot_be_read_are_named() -> None:
-    with pytest.raises(BadNetworks, match="FLYWHEEL_WEBHOOK_NETWORKS is '10.1.2.3/8'"):
+    with pytest.raises(BadNetworks, match="FLYWHEEL_WEBHOOK_NETWORKS is"):
         read_networks("10.1.2.3/8")
 
 
-@pytest.mark.parametrize("url", ["https://x/?a=1", "https://x/#a", "https://u@x/", "gopher://x/", "https://", "https://x y/"])
+WRONG_URLS = ("https://x/?a=1", "https://x/#a", "https://u@x/", "gopher://x/", "https://", "https://x/\r\nHost: y")
+
+
+@pytest.mark.parametrize("url", WRONG_URLS)
 def test_a_url_that_would_hide_a_secret_or_is_none_is_refused(url: str) -> None:
-    if url == "https://x y/":
-        url = "https://x\ny/"
     with pytest.raises(BadWebhookUrl):
         check_url(url)
 
