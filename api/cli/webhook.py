@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,14 +25,16 @@ def add(
     secret: Annotated[
         str, typer.Option(help="The variable that holds the signing secret: FLYWHEEL_WEBHOOK_NAME. Never the secret.")
     ],
-    about: Annotated[list[WebhookTopic] | None, typer.Option(help="What to tell. Default: both.")] = None,
+    about: Annotated[Literal["both", "verdict", "champion"], typer.Option(help="What to tell.")] = "both",
 ) -> None:
     """Tell an address of verdicts and moves of the champion from here on.
 
     `flywheel serve` sends the messages; see docs/webhooks.md.
     """
     with open_project() as house:
-        register.add_webhook(house.store, house.views(), name, url, secret, about or EVERY, "operator")
+        register.add_webhook(
+            house.store, house.views(), name, url, secret, EVERY if about == "both" else (about,), "operator"
+        )
     if read_secret(secret) is None:
         ERR.print(f"{secret} is not set here; `flywheel serve` needs it", soft_wrap=True)
     say(f"{name} is told of what comes from here on")

@@ -37,7 +37,7 @@ def mount_dashboard(app: FastAPI) -> None:
 
 
 class _Documentation(StaticFiles):
-    """The built pages of the documentation. Their generator puts scripts and styles into them, so both may be inline."""
+    """The built pages of the documentation. Their generator writes scripts into them, so these may be inline."""
 
     def file_response(self, *given: Any, **more: Any) -> Response:
         """See StaticFiles."""
