@@ -77,7 +77,7 @@ def test_an_agent_lists_and_calls_the_tools_over_stdio(database: Database) -> No
     tools, champion, wrong = anyio.run(use)
     assert {tool.name for tool in tools} == TOOLS
     assert all(tool.annotations.read_only_hint for tool in tools)
-    assert json.loads(champion.content[0].text)["champion"]["name"] == "base@395"
+    assert json.loads(champion.content[0].text)["champion"]["name"] == "base@0"
     assert wrong.is_error
     assert "nobody" in wrong.content[0].text
     assert "flywheel runs list" in wrong.content[0].text
