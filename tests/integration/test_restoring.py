@@ -39,6 +39,7 @@ def superuser(database: Database, superuser_url: str) -> str:
 def elsewhere(database: Database, run_sql: Callable[[str], None]) -> Iterator[Database]:
     """An empty database of the same server, whose keys are elsewhere."""
     run_sql(f'CREATE DATABASE "{RESTORED}"')
+    run_sql(f'GRANT CREATE ON DATABASE "{RESTORED}" TO {database.owner_role}')  # as deploy/roles.sql does
     yield database.named(RESTORED)
     run_sql(f'DROP DATABASE "{RESTORED}" WITH (FORCE)')
 
