@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.errors import AddressRefused, BadNetworks, BadWebhookUrl
-from api.webhooks import addresses
 from api.webhooks.addresses import check_url, find_target, may_reach, read_networks
 
 INWARDS = (
@@ -75,7 +74,7 @@ def lookup(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:
     async def answer(_host: str, port: int, **_options: Any) -> list[Any]:
         return [(0, 0, 0, "", (each, port)) for each in found]
 
-    monkeypatch.setattr(addresses.anyio, "getaddrinfo", answer)
+    monkeypatch.setattr(anyio, "getaddrinfo", answer)
 
 
 def test_the_connection_goes_to_the_address_that_was_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
