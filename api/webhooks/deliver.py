@@ -61,7 +61,7 @@ class Delivery:
 
 def pause_after(attempt: int) -> int:
     """Seconds to wait after an attempt that failed."""
-    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (attempt - 1))
+    return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S << (attempt - 1))
 
 
 def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Position) -> Delivery | None:
