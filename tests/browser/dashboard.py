@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import uvicorn
 
@@ -114,7 +115,7 @@ def _plant_trainings(house: House) -> None:
 
 def _plant_evaluations(house: House) -> None:
     rules = Rules.default().model_dump(mode="json")
-    looks = [
+    looks: list[dict[str, Any]] = [
         {"number": number, "of": 5, "units": 48 * number, "p_value": p, "boundary": boundary, "outcome": outcome}
         for number, p, boundary, outcome in (
             (1, 91_000_000_000, 384_900_000, "continue"),
