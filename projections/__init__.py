@@ -24,6 +24,7 @@ from .forged import FORGED
 from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .judges import JUDGES
+from .outside.webhooks import WEBHOOKS
 from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
@@ -35,7 +36,6 @@ from .sweeps import SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
-from .webhooks import WEBHOOKS
 
 ALL: tuple[AnyFold, ...] = (
     ACCESS,

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from eventlog.events import WebhookTopic
-from projections.webhooks import WEBHOOKS
+from projections.outside.webhooks import WEBHOOKS
 
 from ..settings import read_secret
 from ..webhooks import register

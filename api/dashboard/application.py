@@ -32,6 +32,7 @@ def mount_dashboard(app: FastAPI) -> None:
     pages.state = app.state  # pages read the house that the application was created with
     app.mount(PREFIX, pages)
     if HELP.is_dir():
+        app.add_route("/help", _lead_to_help, include_in_schema=False)
         app.mount("/help", _Documentation(directory=HELP, html=True), name="help")
     app.add_route("/", _lead_home, include_in_schema=False)
 
@@ -44,6 +45,10 @@ class _Documentation(StaticFiles):
         answer = super().file_response(*given, **more)
         answer.headers.update(HELP_HEADERS)
         return answer
+
+
+async def _lead_to_help(request: Request) -> Response:
+    return RedirectResponse(str(request.scope.get("root_path", "")) + "/help/")
 
 
 async def _lead_home(request: Request) -> Response:

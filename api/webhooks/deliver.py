@@ -21,7 +21,7 @@ from agents.tls import tls_context
 from eventlog.errors import FlywheelError
 from eventlog.events import AttemptOutcome, WebhookAttempted
 from eventlog.store import Append, EventStore, Position, Recorded
-from projections.webhooks import WEBHOOKS, WebhookState
+from projections.outside.webhooks import WEBHOOKS, WebhookState
 
 from ..errors import WebhookFailed
 from ..house import House

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eventlog.events import WebhookAdded, WebhookRemoved, WebhookTopic
 from eventlog.store import Append, EventStore
 from projections.engine.views import Views
-from projections.webhooks import WEBHOOKS, WebhookState
+from projections.outside.webhooks import WEBHOOKS, WebhookState
 
 from ..errors import TooManyWebhooks, Unknown
 from .addresses import check_url

@@ -24,7 +24,7 @@ from api.webhooks import deliver, register
 from api.webhooks.deliver import Cursors, attempt_delivery, deliver_round, pause_after, pending_deliveries
 from eventlog.events import AnyEvent, WebhookAttempted
 from eventlog.store import Append
-from projections.webhooks import WEBHOOKS, WebhookState
+from projections.outside.webhooks import WEBHOOKS, WebhookState
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from .engine.projection import EventRow, Fold, FoldState
+from ..engine.projection import EventRow, Fold, FoldState
 
 
 class WebhookState(FoldState, frozen=True, kw_only=True):
