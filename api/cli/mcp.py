@@ -7,7 +7,7 @@ from .output import open_project
 
 
 def mcp() -> None:
-    """Serve tools that read the log to an agent, over standard input and output, until it ends.
+    """Serve tools that read the log to an agent, over standard input and output.
 
     Nothing can be changed through them, and what sealed runs earned is told in bands. Needs the extra `mcp`. See
     docs/mcp.md.
