@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving bench-capture endure check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -53,6 +53,15 @@ test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers, on a tiny model and on SmolLM2
 	@$(BIN)/python -m benchmarks.serving $(ARGS)
+
+pictures: .venv/.dev ## the pictures of the documentation, as the tests take them
+	@FLYWHEEL_KEEP_PICTURES=1 $(BIN)/python -m pytest -q tests/browser/test_dashboard.py tests/unit/test_gate_drawing.py
+
+reference: .venv/.dev ## the table of docs/settings.md, from the model of the settings
+	@$(BIN)/python -m docs.reference
+
+docs: .venv/.dev ## the documentation as a site, which `flywheel serve` shows at /help
+	@$(BIN)/python -m mkdocs build --quiet
 
 endure: .venv/.train ## the long forms of tests that `make test` runs in short ones
 	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)

@@ -45,8 +45,8 @@ DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and keeps the evidence.
 
 Everything under `/v1` needs `Authorization: Bearer <token>` (create one with `flywheel token issue NAME`),
-and so do `/metrics` and this document, `/openapi.json`. Only `/healthz` needs none: it reports the positions of
-log and projections.
+and so do `/metrics` and this document, `/openapi.json`. Only `/healthz` and `/readyz` need none:
+the first reports the positions of log and projections, the second whether requests can be served.
 
 Every read takes `as_of`, a log position or a time, and `at_least` (or the header `{AT_LEAST_HEADER}`), a position
 that the log must have reached. Every answer reports its position in `{POSITION_HEADER}`.

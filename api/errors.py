@@ -55,6 +55,15 @@ class BadPosition(FlywheelError):
     """{actual!r} is neither a position nor a time: expected a whole number, or a time such as 2026-01-31T12:00:00Z."""
 
 
+class TooManyRows(FlywheelError):
+    """The dataset {dataset} has {actual} rows, and only one of at most {expected} is made again to show a few: read it with
+    `flywheel dataset export` or GET /v1/datasets/…/rows."""
+
+
+class McpMissing(FlywheelError):
+    """The tools for agents need a library that is not installed: expected {expected}. Install it: pip install 'flywheel[mcp]'."""
+
+
 class FiguresSealed(FlywheelError):
     """The figures of {evaluation} are sealed: {benchmark} can still judge, and a picture shows them. Wait until it is exhausted or
     has a successor, or add --spend, which costs the alpha of one challenger."""
@@ -273,3 +282,30 @@ class BadSkillFile(FlywheelError):
 
 class BadLoopBudget(FlywheelError):
     """The budget {actual!r} cannot be used: expected {expected}."""
+
+
+class SecretUnfit(FlywheelError):
+    """The secret in {variable} cannot sign messages: {actual}. Expected at least 24 bytes, as text or as whsec_ and base64."""
+
+
+class BadWebhookUrl(FlywheelError):
+    """{actual!r} is no address for a webhook: expected https://HOST/PATH without user, password, query and fragment, because the
+    log is read by many."""
+
+    is_usage = True
+
+
+class BadNetworks(FlywheelError):
+    """FLYWHEEL_WEBHOOK_NETWORKS is {actual!r}: {fault}. Expected networks such as 10.1.0.0/16, 127.0.0.1."""
+
+
+class AddressRefused(FlywheelError):
+    """{host} is at {actual}, which is refused: {why}. If it is meant, name its network in FLYWHEEL_WEBHOOK_NETWORKS."""
+
+
+class WebhookFailed(FlywheelError):
+    """The receiver did not take the message: {actual}."""
+
+
+class TooManyWebhooks(FlywheelError):
+    """The project has {actual} webhooks: expected at most {expected}. Remove one with `flywheel webhook remove`."""

@@ -1,4 +1,4 @@
-"""Locks against duplicate work: one controller, one admission and one learner per site, one trainer per stage.
+"""Locks against duplicate work: one controller, admission and learner per site, one trainer per stage, one deliverer.
 
 A lock lives as long as its database session. A controller and an admission append in that session, so they append
 nothing once it is lost. Learning and training may then be done twice, which is harmless, because each of their appends
@@ -79,6 +79,20 @@ def training_alone(engine: Engine, training: str) -> Iterator[None]:
     """Hold the stage's training lock, waiting for it. A second process then finds the checkpoint already saved."""
     with _waiting_for(engine, "training", training):
         yield
+
+
+@contextmanager
+def only_deliverer(house: House) -> Iterator[House | None]:
+    """Hold the lock of the process that delivers to webhooks; yields None if another process holds it.
+
+    The house that it yields appends in the session of the lock, as with only_controller.
+    """
+    with _session(house.engine) as connection:
+        if not connection.execute(_TRY, {"kind": "deliverer", "name": "webhooks"}).scalar_one():
+            yield None
+            return
+        with _appending_in(connection, house, "the delivery to webhooks") as own:
+            yield own
 
 
 @contextmanager

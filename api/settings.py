@@ -108,8 +108,8 @@ class Settings(BaseSettings):
 
     recovery_model: str | None = Field(
         default=None,
-        description="the model that recovery asks where it finds no cure itself; transformers:FOLDER draws from a base "
-        "model in the process; unset: none",
+        description="the model that recovery asks where it finds no cure itself, and that proposes lessons about a "
+        "policy's failed runs; transformers:FOLDER draws from a base model in the process; unset: none",
     )
     recovery_api: Literal["openai", "anthropic"] = Field(default="openai", description="what its endpoint speaks")
     recovery_url: str | None = Field(default=None, description="its base address; unset: that provider's own")
@@ -159,6 +159,11 @@ class Settings(BaseSettings):
         default="",
         pattern=r"^[A-Za-z0-9_, ]*$",
         description="names of environment variables, separated by commas, that such an agent gets besides its task",
+    )
+    webhook_networks: str | None = Field(
+        default=None,
+        description="networks that webhooks may reach although they are not public or without TLS, such as "
+        "10.1.0.0/16, 127.0.0.1; unset: none",
     )
 
     token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")

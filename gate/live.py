@@ -20,7 +20,12 @@ def describe_look(look: Look, runs: int, most_runs: int) -> str:
     """The look, its evidence against the boundary as a bar of tenths, and the runs of the most that may be needed."""
     cells = evidence_cells(look)
     bar = "█" * cells + "░" * (_CELLS - cells)
-    return f"look {look.number} of {look.of} ▕{bar}▏ {_NEXT[look.outcome]}; {runs:,} of at most {most_runs:,} runs"
+    return f"look {look.number} of {look.of} ▕{bar}▏ {describe_outcome(look)}; {runs:,} of at most {most_runs:,} runs"
+
+
+def describe_outcome(look: Look) -> str:
+    """What follows from a look, in words."""
+    return _NEXT[look.outcome]
 
 
 def evidence_cells(look: Look) -> int:

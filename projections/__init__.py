@@ -24,6 +24,7 @@ from .forged import FORGED
 from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .judges import JUDGES
+from .outside.webhooks import WEBHOOKS
 from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES
 from .rewards import REWARDS
 from .rewrites import REWRITES
@@ -75,5 +76,6 @@ ALL: tuple[AnyFold, ...] = (
     TOOLS,
     TRAININGS,
     VERDICTS,
+    WEBHOOKS,
     WEIGHTS,
 )

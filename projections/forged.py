@@ -70,6 +70,9 @@ NEVER_FROM_A_TOKEN: Final = (
     "SubjectErased",
     "TokenIssued",
     "TokenRevoked",
+    "WebhookAdded",
+    "WebhookRemoved",
+    "WebhookAttempted",
 )
 """The event types that the holder of a token may not have written, but for `EventsDisowned`, which no fold reads."""
 

@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Learn from runs, in rounds, until the budget is spent."),
     "serve": ("serve:serve", "Serve the dashboard and the REST API until interrupted."),
     "ui": ("ui:ui", "Open the dashboard in a browser."),
+    "mcp": ("mcp:mcp", "Serve tools that read the log to an agent, over standard input and output."),
     "worker": ("worker:worker", "Play queued rollouts, alone or with other workers."),
     "replay": (
         "replay:replay",
@@ -60,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "blobs": ("blobs:app", "Blobs: list, verify, sweep."),
     "champion": ("champion:app", "The champion: show, history, point, back."),
     "artifact": ("artifact:app", "Artifacts: show."),
+    "webhook": ("webhook:app", "Webhooks: add, list, remove."),
     "token": ("token:app", "Tokens: issue, list, revoke."),
 }
 """`module:attribute` below `api.cli`, and the first sentence of the command's help."""

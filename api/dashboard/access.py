@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import secrets
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Form, Request
 from fastapi.responses import Response
@@ -64,10 +65,20 @@ Visitor = Annotated[TokenState, Depends(signed_in)]
 
 
 def check_origin(request: Request) -> None:
-    """Raise ForgedForm where the browser says that another site sent a form."""
-    site = request.headers.get("Sec-Fetch-Site", "same-origin")
-    if site not in {"same-origin", "none"}:
-        raise ForgedForm(actual=f"the browser calls it {site}")
+    """Raise ForgedForm where a form comes from another site, or nothing says where it comes from.
+
+    Browsers say it in Sec-Fetch-Site; older ones in Origin or Referer, whose host and port must be those asked.
+    """
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        if site not in {"same-origin", "none"}:
+            raise ForgedForm(actual=f"the browser calls it {site}")
+        return
+    source = request.headers.get("Origin") or request.headers.get("Referer")
+    if source is None:
+        raise ForgedForm(actual="neither Sec-Fetch-Site nor Origin nor Referer says where it comes from")
+    if urlsplit(source).netloc != request.headers.get("Host", ""):
+        raise ForgedForm(actual=f"it comes from {source[:200]!r}")
 
 
 def current_operator(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState:

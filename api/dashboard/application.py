@@ -19,7 +19,7 @@ from ..routes.problems import error_status, faults
 from . import access, champions, datasets, gate, log, memory, moves, overview, runs, training
 from .errors import ForgedForm, NotConfirmed, SignedOut
 from .forms import SmallForms
-from .pages import HEADERS, PREFIX, STATIC, address_of, render_page
+from .pages import HEADERS, HELP, HELP_HEADERS, PREFIX, STATIC, address_of, render_page
 from .sessions import Sessions
 
 _STATUS: dict[type[FlywheelError], int] = {ForgedForm: 403, NotConfirmed: 422}
@@ -31,7 +31,24 @@ def mount_dashboard(app: FastAPI) -> None:
     pages = _create_pages()
     pages.state = app.state  # pages read the house that the application was created with
     app.mount(PREFIX, pages)
+    if HELP.is_dir():
+        app.add_route("/help", _lead_to_help, include_in_schema=False)
+        app.mount("/help", _Documentation(directory=HELP, html=True), name="help")
     app.add_route("/", _lead_home, include_in_schema=False)
+
+
+class _Documentation(StaticFiles):
+    """The built pages of the documentation. Their generator writes scripts into them, so these may be inline."""
+
+    def file_response(self, *given: Any, **more: Any) -> Response:
+        """See StaticFiles."""
+        answer = super().file_response(*given, **more)
+        answer.headers.update(HELP_HEADERS)
+        return answer
+
+
+async def _lead_to_help(request: Request) -> Response:
+    return RedirectResponse(str(request.scope.get("root_path", "")) + "/help/")
 
 
 async def _lead_home(request: Request) -> Response:

@@ -19,8 +19,7 @@ from .pages import render_page
 router = APIRouter()
 
 PAGE = 25
-MOST_ROWS, SHOWN_ROWS = 5_000, 20
-"""A dataset of more rows than this is not made again for a page; of a smaller one so many rows are shown."""
+SHOWN_ROWS = 20
 
 Name = Annotated[str, Query(max_length=200)]
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{8,64}$")]
@@ -76,16 +75,12 @@ def one_dataset(request: Request, views: Reading, digest: Digest) -> Response:
 def rows(request: Request, house: HouseOf, views: Reading, digest: Digest) -> Response:
     """The first rows of a dataset, made again from the log, as a part of its page."""
     state = find_dataset(views, digest)
+    from ..datasets.first_rows import first_rows  # noqa: PLC0415 it brings Polars
+
     found: list[dict[str, Any]] = []
     refused = None
-    if state.rows > MOST_ROWS:
-        refused = f"It has {state.rows} rows: read them with `flywheel dataset export` or GET /v1/datasets/…/rows."
-    else:
-        from ..datasets.freeze import load  # noqa: PLC0415 it brings Polars
-
-        try:
-            frame = load(house.store, house.blobs, house.views, state.dataset, as_of=views.upto).rows
-            found = frame.head(SHOWN_ROWS).to_dicts()
-        except FlywheelError as error:
-            refused = str(error)
+    try:
+        found = first_rows(house, views, state, SHOWN_ROWS)
+    except FlywheelError as error:
+        refused = str(error)
     return render_page(request, "parts/rows.html", found=found, refused=refused, total=state.rows)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gate.figures import count_noun, dollars
+from gate.figures import count_noun, dollars, probability, shorten_tiny
 
 from ..queries.changes import describe_change
 from ..queries.encoding import encode_value
@@ -33,6 +33,11 @@ def decimal_of(value: int | None) -> str:
 def percent(value: int | None) -> str:
     """Millionths as a percentage."""
     return UNKNOWN if value is None else f"{value / _PERCENT:.0f} %"
+
+
+def chance(pico: int | None) -> str:
+    """A probability in 10^-12 as a decimal; one below a millionth as `< 0.000001`."""
+    return UNKNOWN if pico is None else shorten_tiny(probability(pico))
 
 
 def money(value: int | None) -> str:
@@ -89,6 +94,7 @@ FILTERS: Final[Mapping[str, Callable[..., str]]] = {
     "number": number,
     "micro": decimal_of,
     "percent": percent,
+    "chance": chance,
     "money": money,
     "shorten": shorten,
     "moment": moment,

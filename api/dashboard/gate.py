@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from math import log10
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlog.chain import EXACT
 from gate.bands import coarse_reasons, explain_bands
-from gate.explain import explain
+from gate.explain import explain, headline
+from gate.figures import count_noun, decimal
 
-from ..queries.evaluations import list_benchmark_ledgers, list_evaluations
+from ..queries.evaluations import (
+    BenchmarkLedger,
+    EvidencePoint,
+    list_benchmark_ledgers,
+    list_evaluations,
+    path_of_evidence,
+)
 from ..queries.verdicts import find_verdict, may_tell
-from ..routes.reading import Id, Reading
+from ..routes.reading import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()
 
 PAGE = 25
-DECISIONS = {
-    "promote": "The challenger became champion.",
-    "hold": "The champion stays: the evidence for the challenger was not enough.",
-    "void": "Nothing was judged: the arms could not be compared.",
-}
+_PICO = 10**12
 Before = Annotated[int | None, Query(ge=1, le=EXACT)]
 
 
 @router.get("/gate")
-def gate(request: Request, views: Reading, before: Before = None) -> Response:
+def gate(request: Request, house: HouseOf, views: Reading, before: Before = None) -> Response:
     """The ledgers of the benchmarks, and the evaluations, newest first."""
-    found = list_evaluations(views, before=before, limit=PAGE)
+    found, ledgers = list_evaluations(views, before=before, limit=PAGE), list_benchmark_ledgers(views)
     return render_page(
         request,
         "gate.html",
         area="gate",
         position=views.upto,
-        ledgers=list_benchmark_ledgers(views),
+        ledgers=ledgers,
+        total=describe_alpha(ledgers, house.settings.alpha_cap),
         found=found.evaluations,
         following=found.next,
     )
@@ -48,6 +54,7 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
     state = find_verdict(views, evaluation)
     verdict, is_told = state.verdict_reached(), may_tell(views, state.benchmark, evaluation)
     champion, challenger = state.artifacts()
+    path = path_of_evidence(state, is_told=is_told)
     ledgers = [each for each in list_benchmark_ledgers(views) if each.benchmark == state.benchmark]
     return render_page(
         request,
@@ -55,10 +62,53 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
         area="gate",
         position=views.upto,
         state=state,
-        decision=DECISIONS.get(state.decision or "", "The arms are still playing."),
+        decision=headline(verdict) if verdict and is_told else _decision_of(state.decision),
+        path=path,
+        picture=plot_path(path) if is_told and path else None,
+        families=verdict.families if verdict and is_told else (),
+        is_told=is_told,
         champion=champion,
         challenger=challenger,
         rows=(explain if is_told else explain_bands)(verdict)[2:] if verdict else (),
         reasons=(verdict.reasons if is_told else coarse_reasons(verdict)) if verdict else (),
         ledger=ledgers[0] if ledgers else None,
     )
+
+
+def describe_alpha(ledgers: Sequence[BenchmarkLedger], cap: float | None) -> str:
+    """What the chance of any false promotion on these benchmarks is bounded by, and the cap of the project."""
+    alpha, left = sum(each.alpha for each in ledgers), sum(each.left for each in ledgers)
+    limit = "No cap is set." if cap is None else f"The project is capped at {cap:g}."
+    over = count_noun(len(ledgers), "benchmark")
+    return f"Together {decimal(alpha)} on {over}, of which {decimal(left)} is left. {limit}"
+
+
+def plot_path(path: Sequence[EvidencePoint]) -> dict[str, Any]:
+    """The picture of the evidence over the looks, and of the boundary that it has to reach, as powers of ten."""
+    return {
+        "x": [0, *(point.units for point in path)],
+        "xLabel": "sealed units looked at",
+        "percent": False,
+        "range": None,
+        "series": [
+            {"label": "enough evidence", "values": [None, *(_power(point.boundary) for point in path)], "kind": "edge"},
+            {"label": "evidence", "values": [0, *(_power(point.p_value) for point in path)], "kind": "line"},
+        ],
+    }
+
+
+def _power(pico: int | None) -> float | None:
+    """Minus the power of ten of a probability in 10^-12."""
+    return None if pico is None else -log10(max(pico, 1) / _PICO)
+
+
+def _decision_of(decision: str | None) -> str:
+    match decision:
+        case "promote":
+            return "The challenger became champion."
+        case "hold":
+            return "The champion stays: the evidence for the challenger was not enough, or a check was not met."
+        case "void":
+            return "Nothing was judged: the arms could not be compared."
+        case _:
+            return "The arms are still playing."

@@ -10,12 +10,13 @@ from fastapi.responses import Response
 
 from projections.engine.views import PostgresViews
 from projections.evaluations import EVALUATIONS
+from projections.verdicts import VERDICTS
 
 from ..house import House
 from ..queries.benchmarks import pick_benchmarks
 from ..queries.courses import list_courses
 from ..queries.overview import show_overview
-from ..queries.runs import ended_runs
+from ..queries.runs import count_ended_runs
 from ..queries.success import SuccessCurve, success_curves
 from ..queries.sweeps import list_sweeps, plans_of
 from ..queries.trainings import list_trainings
@@ -27,6 +28,9 @@ router = APIRouter()
 
 MOST_SHOWN = 6
 """Sweeps and evaluations whose progress is shown."""
+
+MOST_COUNTED = 400
+"""Runs of an evaluation that are counted for its progress; one that may need more is as far as its last look says."""
 
 _LISTED = 200
 
@@ -108,12 +112,19 @@ def _evaluations(views: PostgresViews) -> list[Work]:
     every = [each for state in views.find(EVALUATIONS).values() for each in state.evaluations if each.is_open]
     shown = every[-MOST_SHOWN:]
     benchmarks = pick_benchmarks(views, [each.benchmark for each in shown])
+    verdicts = views.pick(VERDICTS, [each.evaluation for each in shown])
     found = []
     for each in shown:
-        state = benchmarks.get(each.benchmark)
+        state, verdict = benchmarks.get(each.benchmark), verdicts.get(each.evaluation)
         total = None if state is None else 2 * len(state.tasks) * max(1, state.repeats)
-        done = len(ended_runs(views, f"{each.evaluation}__"))
         says = f"on {each.benchmark}"
+        if total is not None and total <= MOST_COUNTED:
+            done: int | None = count_ended_runs(views, f"{each.evaluation}__", most=MOST_COUNTED)
+        elif verdict is not None and verdict.looks:
+            done, total = verdict.runs, verdict.most_runs
+            says = f"{says}, as of look {len(verdict.looks)}"
+        else:
+            done, total = None, None
         found.append(Work("evaluation", each.evaluation, f"/gate/{each.evaluation}", {}, done, total, says))
     return found
 

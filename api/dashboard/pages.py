@@ -19,6 +19,9 @@ PREFIX: Final = "/ui"
 _FOLDER = Path(__file__).parent
 STATIC: Final = _FOLDER / "static"
 
+HELP: Final = _FOLDER / "help"
+"""The documentation, where `make docs` has built it."""
+
 NAVIGATION: Final = (
     ("overview", "/", "Overview"),
     ("runs", "/runs", "Runs"),
@@ -43,6 +46,12 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
+}
+HELP_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "style-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
 }
 
 
@@ -71,6 +80,8 @@ def render_page(request: Request, template: str, *, http_status: int = 200, **va
         "position": None,
         "link": lambda path, **query: address_of(request, path, as_of=as_of, **query),
         "here": request.url.path,
+        "has_help": HELP.is_dir(),
+        "root": str(request.scope.get("root_path", "")).removesuffix(PREFIX),
     }
     text = _environment().get_template(template).render({**known, **values})
     return HTMLResponse(text, status_code=http_status, headers=HEADERS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from gate.live import describe_outcome, evidence_cells
 from projections.alpha import ALPHA, AlphaState
 from projections.benchmarks import BENCHMARKS, BenchmarkState
 from projections.engine.views import Views
-from projections.verdicts import VERDICTS
+from projections.verdicts import VERDICTS, VerdictState
 
 MOST_BENCHMARKS = 50
 """Benchmarks that are looked at for a page."""
@@ -49,6 +50,37 @@ class EvaluationPage(msgspec.Struct, frozen=True, kw_only=True):
 
     evaluations: tuple[EvaluationRow, ...]
     next: int | None
+
+
+class EvidencePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One look at the evidence: after so many sealed units, how much of its boundary was reached, in tenths.
+
+    `p_value` and `boundary` are in 10^-12, and null while the benchmark can judge.
+    """
+
+    number: int
+    of: int
+    units: int
+    tenths: int
+    says: str
+    p_value: int | None
+    boundary: int | None
+
+
+def path_of_evidence(state: VerdictState, *, is_told: bool) -> tuple[EvidencePoint, ...]:
+    """The looks of an evaluation, in order; their figures only where they may be told, else tenths of the boundary."""
+    return tuple(
+        EvidencePoint(
+            number=look.number,
+            of=look.of,
+            units=look.units,
+            tenths=evidence_cells(look),
+            says=describe_outcome(look),
+            p_value=look.p_value if is_told else None,
+            boundary=look.boundary if is_told else None,
+        )
+        for look in state.looks_so_far()
+    )
 
 
 def list_benchmark_ledgers(views: Views) -> tuple[BenchmarkLedger, ...]:

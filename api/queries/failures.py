@@ -22,6 +22,17 @@ class FailureList(msgspec.Struct, frozen=True):
     next: str | None
 
 
+def list_open_failures(views: Views, *, environment: str | None, after: str | None, limit: int) -> FailureList:
+    """Clusters of at most `limit` failed runs outside benchmarks, on one environment or (None) on all."""
+
+    def keep(page: dict[str, FailureState]) -> dict[str, FailureState]:
+        found = {key: state for key, state in _failed(page).items() if not state.is_benchmark}
+        return {key: state for key, state in found.items() if environment in {None, state.environment}}
+
+    page, following = filter_page(views, FAILURES, keep, after=after, limit=limit, most_read=MOST_READ)
+    return FailureList(_clusters(views, page), following)
+
+
 def list_failures(views: Views, *, after: str | None = None, limit: int | None = None) -> FailureList:
     """Clusters of at most `limit` failed runs whose names sort after `after`; without a limit, of all of them."""
     if limit is not None:

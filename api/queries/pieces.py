@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, Final, Generic, TypeVar
 
@@ -198,6 +198,13 @@ def report_pieces(
     """The pieces of a kind that have a status at `now` (None: any), in order of id."""
     found = (_report(blobs, state, now) for state in find_pieces(views, kind).pieces)
     return tuple(report for report in found if status in {None, report.summary.status})
+
+
+def pick_reports(
+    blobs: BlobStore, views: Views, kind: PieceKind, pieces: Collection[str], now: datetime
+) -> tuple[PieceReport, ...]:
+    """Those of these pieces of a kind that there are, in order of id."""
+    return tuple(_report(blobs, state, now) for state in views.pick(FOLDS[kind], pieces).values())
 
 
 def record_piece(

@@ -208,3 +208,8 @@ def pending_specs(views: Views, specs_: Sequence[Spec], prefix: str) -> tuple[Sp
 def ended_runs(views: Views, prefix: str) -> frozenset[str]:
     """The runs under a prefix that have ended."""
     return frozenset(key for key, state in views.find(RUNS, prefix).items() if state.is_ended)
+
+
+def count_ended_runs(views: Views, prefix: str, *, most: int) -> int:
+    """How many of the first `most` runs under a prefix have ended."""
+    return sum(state.is_ended for state in views.page(RUNS, limit=most, prefix=prefix).values())

@@ -63,3 +63,7 @@ class AppendConflict(FlywheelError):
 
 class AppendKeyReused(FlywheelError):
     """The key {key!r} was seen with {actual}, expected {expected}: nothing was written. Take a new key for new content."""
+
+
+class NotReady(FlywheelError):
+    """Not ready: {actual}. {way_out}"""

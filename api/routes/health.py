@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from projections.engine.builds import Bookmark, bookmarks
+from projections.engine.builds import Bookmark, bookmarks, lags
 
+from ..house import check_schema
+from .errors import NotReady
 from .problems import problem_of
 from .reading import HouseOf, mark, reply
 
 router = APIRouter(tags=["health"])
+
+MOST_BEHIND = 100_000
+"""Events that a projection may be behind: the first read folds as many in seconds."""
 
 
 @router.get(
@@ -23,6 +28,31 @@ def healthz(request: Request, house: HouseOf) -> Response:
     mark(request, head)
     positions = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
     return reply({"status": "ok", "head": head, "projections": positions})
+
+
+@router.get(
+    "/readyz",
+    summary="Can it take requests",
+    responses={
+        503: problem_of("The database does not answer, lacks a migration, or a projection is parked or far behind.")
+    },
+)
+def readyz(request: Request, house: HouseOf) -> Response:
+    """200 where requests can be served, for a load balancer. Needs no token."""
+    check_schema(house.engine)
+    found = tuple(lags(house.engine))
+    parked = [lag.projection for lag in found if lag.is_parked]
+    if parked:
+        raise NotReady(actual=f"parked: {', '.join(parked)}", way_out="`flywheel doctor` says at which event.")
+    behind = max((lag.events for lag in found), default=0)
+    if behind > MOST_BEHIND:
+        way_out = "`flywheel replay` folds them."
+        raise NotReady(
+            actual=f"a projection is {behind} events behind, expected at most {MOST_BEHIND}", way_out=way_out
+        )
+    head = house.store.head()
+    mark(request, head)
+    return reply({"status": "ready", "head": head, "behind": behind})
 
 
 def _plain(bookmark: Bookmark) -> dict[str, object]:

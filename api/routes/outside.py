@@ -55,6 +55,9 @@ _WAYS = {
     "SubjectErased": "`flywheel erase`",
     "TokenIssued": "`flywheel token issue`",
     "TokenRevoked": "`flywheel token revoke`",
+    "WebhookAdded": "`flywheel webhook add`",
+    "WebhookRemoved": "`flywheel webhook remove`",
+    "WebhookAttempted": "`flywheel serve`",
 }
 """How an event that is not taken over HTTP comes about, where one command appends it."""
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .suites import *
     from .training import *
     from .union import *
+    from .webhooks import *
 
 NAMES: dict[str, str] = {
     "champion": "ChampionPointed",
@@ -88,6 +89,7 @@ NAMES: dict[str, str] = {
         "TrainingStarted WarmupConfig stage_config_of"
     ),
     "union": "EVENT_TYPES AnyEvent",
+    "webhooks": "AttemptOutcome SecretVariable WebhookAdded WebhookAttempted WebhookName WebhookRemoved WebhookTopic",
 }
 """The names that this package exports, by the module that defines them: every public name of it."""
 

@@ -19,6 +19,7 @@ from . import (
     runs,
     suites,
     training,
+    webhooks,
 )
 from .event import Event
 
@@ -86,6 +87,9 @@ AnyEvent = (
     | policy.SubjectErased
     | policy.TokenIssued
     | policy.TokenRevoked
+    | webhooks.WebhookAdded
+    | webhooks.WebhookRemoved
+    | webhooks.WebhookAttempted
 )
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(AnyEvent)}

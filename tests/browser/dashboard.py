@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import uvicorn
 
@@ -15,7 +16,7 @@ from api.app import create_app
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import put_messages
-from eventlog.events import AnyEvent, PairedRule
+from eventlog.events import AnyEvent, PairedRule, Rules
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 
@@ -24,6 +25,9 @@ RUN = "ext-shop__checkout__seed4__s0"
 GROUP = "ext-shop__checkout__seed4"
 PIECE = "rw-demo-1"
 DATASET = "c26c1acd3092144eac69da41b54adeef554250ecaeda53393bcf4fda32f46dd0"
+SEALED, TOLD = "eval-2", "eval-3"
+"""An evaluation that plays on a benchmark that can judge, and one whose sealed figures were paid for."""
+
 TRAINING, RUNNING = "grpo-5b0f4f6b9d2a7c11", "sft-0c1d2e3f40516273"
 _HINT = (
     b'{"change":{"kind":"follow_link","label":"Papers","page":"/boats/*"},"text":"The engine is on the papers page."}'
@@ -35,10 +39,11 @@ def _append(house: House, stream: str, *events: AnyEvent, actor: str = "controll
 
 
 def plant(house: House) -> None:
-    """Append what the golden log lacks: pictures, model calls, paired trials, a hint, trainings, a course."""
+    """Append what the golden log lacks: pictures, model calls, paired trials, a hint, trainings, looks, a course."""
     _plant_runs(house)
     _plant_pieces(house)
     _plant_trainings(house)
+    _plant_evaluations(house)
     _append(house, "course/fast/marketplace", sample("CourseOpened"))
     house.views()
 
@@ -106,6 +111,33 @@ def _plant_trainings(house: House) -> None:
         ]  # fmt: skip
         _append(house, f"training/{name}", started, *steps)
     _append(house, "checkpoint/3f9a", sample("CheckpointSaved", training=TRAINING))
+
+
+def _plant_evaluations(house: House) -> None:
+    rules = Rules.default().model_dump(mode="json")
+    looks: list[dict[str, Any]] = [
+        {"number": number, "of": 5, "units": 48 * number, "p_value": p, "boundary": boundary, "outcome": outcome}
+        for number, p, boundary, outcome in (
+            (1, 91_000_000_000, 384_900_000, "continue"),
+            (2, 4_200_000_000, 959_000_000, "continue"),
+            (3, 120_000_000, 1_815_000_000, "reject"),
+        )
+    ]
+    for number, name in enumerate((SEALED, TOLD), start=2):
+        opened = sample("EvaluationOpened", evaluation=name, challenge=number, alpha=5_000, rules=rules)
+        seen = looks[: number if name == TOLD else 2]
+        _append(house, f"evaluation/{name}", opened, *(
+            sample("EvaluationLooked", evaluation=name, look=look, runs=98 * look["units"] // 48, most_runs=488)
+            for look in seen
+        ))  # fmt: skip
+    family = {"template": "marketplace.phone_reveal", "instances": 5, "champion_runs": 60, "challenger_runs": 60,
+              "champion_score": 31_000_000, "challenger_score": 29_000_000, "p_value": 420_000_000_000,
+              "is_worse": False}  # fmt: skip
+    verdict = sample("VerdictReached").model_dump(mode="json")["verdict"]
+    verdict |= {"rules": rules, "looks": looks, "families": [family], "p_value": 120_000_000, "alpha": 5_000,
+                "draws": 40_000, "units": 144, "mean_delta": 180_000, "reasons": ["every check is met"]}  # fmt: skip
+    _append(house, f"evaluation/{TOLD}", sample("VerdictReached", evaluation=TOLD, verdict=verdict))
+    _append(house, "benchmark/marketplace-1", sample("SealedInspected", evaluation=TOLD, alpha=5_000))
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tests.conftest import house_on
 from tests.shared import Copies
 
 from . import dashboard
-from .dashboard import DATASET, GROUP, PIECE, RUN, RUNNING, TRAINING, serve_pages
+from .dashboard import DATASET, GROUP, PIECE, RUN, RUNNING, SEALED, TOLD, TRAINING, serve_pages
 
 pytestmark = pytest.mark.browser
 
@@ -42,7 +42,8 @@ PAGES = {
     "memory": "/memory",
     "piece": f"/memory/rewrite/{PIECE}",
     "gate": "/gate",
-    "evaluation": "/gate/eval-1",
+    "evaluation": f"/gate/{TOLD}",
+    "evaluation-sealed": f"/gate/{SEALED}",
     "champions": "/champions?earlier=300&later=652",
     "groups": "/groups",
     "group": f"/groups/{GROUP}",
@@ -255,6 +256,20 @@ def test_new_events_appear_on_the_page_of_the_log(shown: Shown, context: Browser
     issue(shown.house.store, "another", "test", "read")
     page.locator("tbody th", has_text="TokenIssued").nth(2).wait_for()
     expect_clean(page)
+
+
+def test_evidence_is_told_in_tenths_while_a_benchmark_can_judge_and_drawn_once_it_may_be(
+    shown: Shown, context: BrowserContext
+) -> None:
+    page = sign_in(context, shown, "read")
+    page.goto(f"{shown.address}/ui/gate/{SEALED}")
+    assert page.locator("#evidence ~ div meter").count() == 2
+    assert page.locator("figure.plot").count() == 0
+    assert "0.0042" not in page.content()
+    page.goto(f"{shown.address}/ui/gate/{TOLD}")
+    page.locator("figure.plot canvas").wait_for()
+    assert page.get_by_role("cell", name="0.0042", exact=True).count() == 1
+    assert page.get_by_text("not shown to be worse").count() >= 1
 
 
 def test_curves_of_a_running_stage_are_drawn_again(shown: Shown, context: BrowserContext) -> None:

@@ -28,7 +28,7 @@ PAGES = ("/", "/runs", "/memory", "/gate", "/champions", "/groups", "/datasets",
 def visit(application: FastAPI, house: House) -> Iterator[TestClient]:
     """A browser that nobody has signed in with."""
     application.state.house = house
-    with TestClient(application, follow_redirects=False) as browser:
+    with TestClient(application, follow_redirects=False, headers={"Origin": "http://testserver"}) as browser:
         yield browser
 
 
@@ -77,6 +77,26 @@ def test_a_wrong_token_a_forged_form_and_a_large_body_sign_nobody_in(visit: Test
     assert visit.post("/ui/sign-in", data={"token": "x" * 70_000}).status_code == 413
     assert visit.post("/ui/sign-in", content=iter([b"token=x"])).status_code == 411
     assert visit.get("/ui/").status_code == 303
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://testserver"}, 303),
+        ({"Origin": "", "Referer": "http://testserver/ui/sign-in"}, 303),
+        ({"Origin": "http://testserver.evil"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "", "Referer": "http://evil/testserver"}, 403),
+        ({"Origin": "http://evil", "Referer": "http://testserver/"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Origin": "http://evil", "Sec-Fetch-Site": "same-origin"}, 303),
+        ({"Origin": "http://testserver", "Sec-Fetch-Site": "same-site"}, 403),
+    ],
+)
+def test_a_form_must_say_that_it_comes_from_here(
+    visit: TestClient, house: House, headers: dict[str, str], status: int
+) -> None:
+    assert sign_in(visit, issue(house.store, "looker", "test", "read"), **headers) == status
 
 
 def test_a_session_ends_with_its_token_and_when_it_is_closed(visit: TestClient, house: House) -> None:
@@ -160,7 +180,7 @@ def test_pages_look_at_no_more_rows_in_a_log_ten_times_longer(
 ) -> None:
     application.state.house = empty_house
     token = issue(empty_house.store, "looker", "test", "read")
-    with TestClient(application) as browser:
+    with TestClient(application, headers={"Sec-Fetch-Site": "same-origin"}) as browser:
         assert sign_in(browser, token) == 200
         short, long = [_costs(browser, empty_house, empty_database, runs) for runs in (range(300), range(300, 3_000))]
     assert {path: (short[path], cost) for path, cost in long.items() if cost > 2 * short[path] + 60} == {}

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from itertools import product
+from pathlib import Path
+from random import Random
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from eventlog.events import ArmName, BenchmarkFrozen, BenchmarkTask, BenchmarkTemplate, Rules, Verdict
+from gate.alpha import Alpha
 from gate.arms import Arm, Place, Result
 from gate.drawing import DRAWS, Drawing, draw_verdict
 from gate.errors import NothingToDraw, PlotsMissing
+from gate.judge import judge
 from gate.plot import plot
 
+from . import test_gate_samples as samples
 from .test_gate_explain import bootstrapped, by_sign_flips
+
+PICTURE = Path(__file__).parents[2] / "docs" / "images" / "verdict.png"
 
 ZERO = "0" * 64
 TEMPLATES = ("ask", "buy")
@@ -129,3 +137,22 @@ def test_without_matplotlib_the_way_to_install_it_is_named(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(PlotsMissing, match=r"pip install 'flywheel\[plots\]'"):
         plot(drawing(), "svg")
+
+
+def test_a_verdict_of_several_looks_is_drawn_with_its_decision_in_a_sentence() -> None:
+    """This is the picture of the documentation; `make pictures` writes it there."""
+    benchmark = samples.benchmark(sealed=60, templates=("ask", "buy", "compare", "search"))
+    stream = Random(3)  # noqa: S311 - sample data
+    count = len(samples.sealed_places(benchmark))
+    before = [1_000_000 * (stream.random() < 0.45) for _ in range(count)]
+    after = [score if stream.random() < 0.7 else 1_000_000 * (stream.random() < 0.72) for score in before]
+    rules = Rules.default().model_copy(update={"unit": "instance", "confirm_p": 1, "family_p": 1})
+    costs: list[int | None] = [900 + stream.randrange(300) for _ in range(count)]
+    champion = samples.an_arm(benchmark, "champion", before, costs=costs)
+    challenger = samples.an_arm(benchmark, "challenger", after, costs=costs[::-1])
+    verdict = judge(champion, challenger, benchmark, rules, Alpha(1, 5_000, 5_000))
+    assert len(verdict.looks) > 1
+    drawn = plot(draw_verdict("eval-3", verdict, champion, challenger, benchmark), "png")
+    assert drawn.startswith(b"\x89PNG")
+    if os.environ.get("FLYWHEEL_KEEP_PICTURES") == "1":
+        PICTURE.write_bytes(drawn)

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from api.errors import Unknown
-from api.queries.evaluations import list_benchmark_ledgers, list_evaluations
+from api.queries.evaluations import list_benchmark_ledgers, list_evaluations, path_of_evidence
 from api.queries.groups import list_groups, show_group
 from api.queries.log_status import check_chain, newest_events
 from api.queries.overview import show_overview
-from api.queries.runs import RunFilter, find_runs
+from api.queries.runs import RunFilter, count_ended_runs, ended_runs, find_runs
 from api.queries.success import success_curves
 from api.queries.timelines import align_turns, read_timeline, recent_runs
 from api.queries.trainings import draw_curves
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
 from projections.engine.views import ReplayedViews
+from projections.verdicts import VerdictState
 from tests.golden.test_golden_samples import golden_log, sample
 from tests.unit.test_folds_samples import graded, started
 
@@ -152,3 +153,20 @@ def test_curves_keep_the_last_report_of_a_step_and_the_last_step() -> None:
     assert (curves.steps, curves.metrics) == ((1, 2), {"loss": (3.0, 1.0)})
     long = draw_curves([reported(step, "0.5") for step in range(1, 2_000)])
     assert (len(long.steps) <= 600, long.steps[-1]) == (True, 1_999)
+
+
+def test_the_path_of_evidence_tells_tenths_and_figures_only_where_they_may_be_told() -> None:
+    look = sample("EvaluationLooked").look.model_dump(mode="json")
+    state = VerdictState(looks=({**look, "number": 1, "p_value": 10**8, "outcome": "continue"}, {**look, "number": 2}))
+    sealed, told = path_of_evidence(state, is_told=False), path_of_evidence(state, is_told=True)
+    assert [(each.number, each.p_value, each.boundary) for each in sealed] == [(1, None, None), (2, None, None)]
+    assert [(each.number, each.p_value) for each in told] == [(1, 10**8), (2, look["p_value"])]
+    assert [each.tenths for each in sealed] == [each.tenths for each in told] == [9, 10]
+    assert sealed[0].says == "plays on"
+
+
+def test_ended_runs_are_counted_among_so_many() -> None:
+    _, views = golden()
+    ended = len(ended_runs(views, "eval-1__"))
+    assert count_ended_runs(views, "eval-1__", most=1_000) == ended > 2
+    assert count_ended_runs(views, "eval-1__", most=2) == 2

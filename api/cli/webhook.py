@@ -1,0 +1,68 @@
+"""`flywheel webhook`: who is told of verdicts and of moves of the champion."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from eventlog.events import WebhookTopic
+from projections.outside.webhooks import WEBHOOKS
+
+from ..settings import read_secret
+from ..webhooks import register
+from .output import ERR, AsJson, AsOf, open_project, print_rows, say
+
+app = typer.Typer(help="Webhooks: add, list, remove.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(help="The webhook's name: small letters, digits, - and _.")]
+EVERY: tuple[WebhookTopic, ...] = ("verdict", "champion")
+
+
+@app.command()
+def add(
+    name: Name,
+    url: Annotated[str, typer.Option(help="Where to send: https://HOST/PATH, without a query.")],
+    secret: Annotated[
+        str, typer.Option(help="The variable that holds the signing secret: FLYWHEEL_WEBHOOK_NAME. Never the secret.")
+    ],
+    about: Annotated[Literal["both", "verdict", "champion"], typer.Option(help="What to tell.")] = "both",
+) -> None:
+    """Tell an address of verdicts and moves of the champion from here on.
+
+    `flywheel serve` sends the messages; see docs/webhooks.md.
+    """
+    with open_project() as house:
+        register.add_webhook(
+            house.store, house.views(), name, url, secret, EVERY if about == "both" else (about,), "operator"
+        )
+    if read_secret(secret) is None:
+        ERR.print(f"{secret} is not set here; `flywheel serve` needs it", soft_wrap=True)
+    say(f"{name} is told of what comes from here on")
+
+
+@app.command("list")
+def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List webhooks and how their last attempt went."""
+    with open_project() as house:
+        states = house.views_at(as_of).find(WEBHOOKS).values()
+    rows = [
+        {
+            "webhook": state.webhook,
+            "url": state.url,
+            "about": ", ".join(state.topics),
+            "secret": state.secret,
+            "told_up_to": state.told,
+            "last": f"{state.outcome}: {state.detail} (attempt {state.attempts})" if state.outcome else "nothing yet",
+        }
+        for state in states
+    ]
+    columns = ("webhook", "url", "about", "secret", "told_up_to", "last")
+    print_rows(rows, columns, as_json=as_json, empty="no webhooks; add one with `flywheel webhook add NAME --url URL`")
+
+
+@app.command()
+def remove(name: Name, reason: Annotated[str, typer.Option(help="Why.")]) -> None:
+    """Tell a webhook nothing more."""
+    with open_project() as house:
+        register.remove_webhook(house.store, house.views(), name, reason, "operator")
+    say(f"{name} is told nothing more")
