@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from eventlog.store import EventStore
+from eventlog.events import RunStarted
+from eventlog.store import EventStore, Position
 from projections.contamination import contaminated_among, is_contaminated
+from projections.engine.paging import PAGE
 from projections.engine.views import Views
 from projections.rewards import REWARDS, RewardState
 from projections.runs import OUTSIDE, RUNS, RunState
@@ -68,7 +71,10 @@ class RewardAnswer(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs in order of name; `next` is the name to continue after, null where no more follow."""
+    """Runs in order of name; `next` is the name to continue after, null where no more follow.
+
+    Where runs of a span of time are asked for they come in order of their beginning, and `next` is a position.
+    """
 
     runs: tuple[RunRow, ...]
     next: str | None
@@ -81,7 +87,10 @@ class RunAnswer(GradedRun, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with."""
+    """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with.
+
+    `text` is in the name, the template or the instruction of a run, in whatever case.
+    """
 
     prefix: str | None = None
     sweep: str | None = None
@@ -89,6 +98,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     template: str | None = None
     status: str | None = None
     environment: str | None = None
+    text: str | None = None
     is_failed: bool = False
     is_passed: bool = False
 
@@ -96,6 +106,21 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     def is_any(self) -> bool:
         """True if every run is wanted."""
         return self == RunFilter()
+
+    def keep(self, views: Views, page: dict[str, RunState]) -> dict[str, RunState]:
+        """The runs of a page that are wanted; of those that must have passed or failed, the ones that were graded so."""
+        asked = {name: value for name in _NAMED if (value := getattr(self, name)) is not None}
+        found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
+        if self.text is not None:
+            found = {key: run for key, run in found.items() if _has_text(run, self.text.casefold())}
+        if not (self.is_passed or self.is_failed):
+            return found
+        rewards = views.pick(REWARDS, found.keys())
+        return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is self.is_passed}
+
+
+def _has_text(run: RunState, text: str) -> bool:
+    return any(text in value.casefold() for value in (run.run, run.template, run.instruction))
 
 
 _NAMED = ("sweep", "evaluation", "template", "status", "environment")
@@ -109,10 +134,8 @@ def find_runs(
     With `most_read`, a page ends after so many runs were looked at, even if few of them are wanted.
     """
     prefix = _prefix_of(views, wanted)
-    asked = {name: value for name in _NAMED if (value := getattr(wanted, name)) is not None}
-    outcome = True if wanted.is_passed else False if wanted.is_failed else None
-    if asked or outcome is not None:
-        keep = partial(_keep, views, asked, outcome=outcome)
+    if not replace(wanted, prefix=None).is_any:
+        keep = partial(wanted.keep, views)
         page, following = filter_page(views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read)
     else:
         page, following = page_after(views, RUNS, after, limit, prefix)
@@ -144,21 +167,33 @@ def _prefix_of(views: Views, wanted: RunFilter) -> str:
     return ""
 
 
-def _keep(
-    views: Views, asked: dict[str, str], page: dict[str, RunState], *, outcome: bool | None
-) -> dict[str, RunState]:
-    """The runs of a page that are wanted; with an `outcome`, those that were graded so."""
-    found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
-    if outcome is None:
-        return found
-    rewards = views.pick(REWARDS, found.keys())
-    return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is outcome}
-
-
 def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:
     """A page of runs with their rewards."""
     page, following = find_runs(views, wanted, after=after, limit=limit, most_read=MOST_READ)
     return RunPage(runs=tuple(_run_row(found) for found in page), next=following)
+
+
+def list_runs_by_start(
+    store: EventStore, views: Views, wanted: RunFilter, after: int, until: int, *, limit: int
+) -> RunPage:
+    """A page of the runs that began after a position and up to another, in this order; `next` is a position.
+
+    A page ends after MOST_READ runs were looked at, even if few of them are wanted.
+    """
+    upto = Position(min(until, views.upto))
+    began = islice(store.read(after=Position(after), upto=upto, types=["RunStarted"]), MOST_READ + 1)
+    found: dict[str, GradedRun] = {}
+    places: dict[str, int] = {}
+    while some := {each.event.run: each.position for each in islice(began, PAGE) if isinstance(each.event, RunStarted)}:
+        places |= some
+        page = wanted.keep(views, views.pick(RUNS, some))
+        found |= _grade_runs(views, {run: page[run] for run in some if run in page})
+        if len(found) > limit or len(places) > MOST_READ:
+            break
+    rows = tuple(map(_run_row, islice(found.values(), limit)))
+    is_cut = len(places) > MOST_READ and len(found) <= limit
+    last = list(places.values())[MOST_READ - 1] if is_cut else places[rows[-1].run] if len(found) > limit else None
+    return RunPage(runs=rows, next=None if last is None else str(last))
 
 
 def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
