@@ -163,9 +163,7 @@ SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
 }
 
 
-def find_pieces(
-    views: Views, kind: PieceKind, *, after: str | None = None, limit: int | None = None
-) -> PieceList[Any]:
+def find_pieces(views: Views, kind: PieceKind, *, after: str | None = None, limit: int | None = None) -> PieceList[Any]:
     """The first `limit` pieces of a kind whose ids sort after `after` (None: all)."""
     fold = FOLDS[kind]
     page, following = (views.find(fold), None) if limit is None else page_after(views, fold, after, limit)

@@ -108,7 +108,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self == RunFilter()
 
     def keep(self, views: Views, page: dict[str, RunState]) -> dict[str, RunState]:
-        """The runs of a page that are wanted; of those that must have passed or failed, the ones that were graded so."""
+        """The runs of a page that are wanted; a run that must have passed or failed was graded so."""
         asked = {name: value for name in _NAMED if (value := getattr(self, name)) is not None}
         found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
         if self.text is not None:

@@ -17,7 +17,10 @@ router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
 Digest = Annotated[
     str,
-    Path(pattern=r"^[0-9a-f]{8,64}$", description="the checkpoint's digest in hexadecimal, or at least its first 8 digits"),
+    Path(
+        pattern=r"^[0-9a-f]{8,64}$",
+        description="the checkpoint's digest in hexadecimal, or at least its first 8 digits",
+    ),
 ]
 After = Annotated[str | None, sorted_after(64, "checkpoints whose digest sorts after this")]
 

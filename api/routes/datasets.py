@@ -20,7 +20,10 @@ router = APIRouter(prefix="/datasets", tags=["datasets"])
 
 Digest = Annotated[
     str,
-    Path(pattern=r"^[0-9a-f]{8,64}$", description="the SHA-256 of the rows in hexadecimal, or at least its first 8 digits"),
+    Path(
+        pattern=r"^[0-9a-f]{8,64}$",
+        description="the SHA-256 of the rows in hexadecimal, or at least its first 8 digits",
+    ),
 ]
 After = Annotated[str | None, sorted_after(64, "datasets whose digest sorts after this")]
 

@@ -16,6 +16,7 @@ from .schemas import answer_of
 
 After = Annotated[str | None, sorted_after(200, "pieces whose id sorts after this")]
 
+
 def router_of(kind: PieceKind) -> APIRouter:
     """The endpoints of one kind of piece, under the name of its fold."""
     fold = LOOSE[kind]

@@ -36,6 +36,7 @@ Until = Annotated[str | None, Query(max_length=40, description="runs that began 
 def list_runs(
     house: HouseOf,
     views: Reading,
+    *,
     sweep: Wanted = None,
     evaluation: Wanted = None,
     template: Wanted = None,

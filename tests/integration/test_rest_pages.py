@@ -60,7 +60,9 @@ def fill(house: House) -> None:
     for number in range(3):
         append(house.store, f"rewrite/rw-{number}", sample("RewriteProposed", rewrite=f"rw-{number}"))
         append(house.store, f"hint/hint-{number}", sample("HintRecorded", hint=f"hint-{number}"))
-        append(house.store, f"benchmark/b{number}", frozen(template(), 7).model_copy(update={"benchmark": f"b{number}"}))
+        append(
+            house.store, f"benchmark/b{number}", frozen(template(), 7).model_copy(update={"benchmark": f"b{number}"})
+        )
         pointed = ChampionPointed(artifact=BASE, by="operator", reason=f"{number}", evaluation=None)
         append(house.store, "champion", pointed)
         append(house.store, "withdrawals", sample("RunsWithdrawn", runs=[f"r{number}"], reason=f"{number}"))
@@ -146,7 +148,10 @@ def test_runs_of_a_span_come_in_order_of_their_beginning(client: TestClient, hou
     assert ids(client, since=str(began[0])) == names[1:]
     assert ids(client, since="0", passed="true") == ["z", "x", "w"]
     assert [run["run"] for run in pages(client, "/v1/runs", "runs", 1, since="0")] == names
-    assert [run["run"] for run in pages(client, "/v1/runs", "runs", 1, until=str(began[2]), passed="true")] == ["z", "x"]
+    assert [run["run"] for run in pages(client, "/v1/runs", "runs", 1, until=str(began[2]), passed="true")] == [
+        "z",
+        "x",
+    ]
     last = max(each.at for each in house.store.read())
     assert ids(client, since=(last + timedelta(seconds=1)).isoformat()) == []
     wrong = client.get("/v1/runs", params={"since": "0", "after": "a run"})

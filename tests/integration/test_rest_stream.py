@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
+from fastapi.testclient import TestClient
 
 from api.app import create_app
 from api.house import House
 from api.routes import admission, event_stream
 from api.tokens import issue, revoke
 from tests.golden.test_golden_samples import sample
+from tests.served import served_app
 
 from .test_rest_samples import append
-
-
-@contextmanager
-def served_app(house: House, **state: Any) -> Iterator[str]:
-    """A real server on a port of its own."""
-    app = create_app(house)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical"))
-    app.state.is_stopping = lambda: server.should_exit
-    for name, value in state.items():
-        setattr(app.state, name, value)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 @pytest.fixture
@@ -106,9 +84,12 @@ def test_a_reader_that_is_behind_gets_page_after_page(
     monkeypatch.setattr(event_stream, "PAGE", 2)
     for version in range(2, 7):
         write_prices(house, version)
-    with served_app(house) as url, httpx2.Client(base_url=url, headers=headers) as caller:
-        with caller.stream("GET", "/v1/events/stream?after=0") as answer:
-            assert [place for place, _ in read_events(answer.iter_lines(), 6)] == [1, 2, 3, 4, 5, 6]
+    with (
+        served_app(house) as url,
+        httpx2.Client(base_url=url, headers=headers) as caller,
+        caller.stream("GET", "/v1/events/stream?after=0") as answer,
+    ):
+        assert [place for place, _ in read_events(answer.iter_lines(), 6)] == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_quiet_stream_sends_heartbeats_and_ends_when_its_token_is_revoked(
@@ -132,7 +113,8 @@ def test_a_place_is_free_again_when_a_client_leaves(
     monkeypatch.setattr(event_stream, "POLL_S", 0.05)
     with served_app(house) as url, httpx2.Client(base_url=url, headers=headers, timeout=10) as caller:
         with caller.stream("GET", "/v1/events/stream") as answer:
-            next(answer.iter_lines())
+            lines = answer.iter_lines()  # one that is dropped closes the answer
+            next(lines)
             refused = caller.get("/v1/events/stream")
             assert (refused.status_code, refused.json()["error"]["type"]) == (429, "TooManyStreams")
             assert refused.headers["Retry-After"] == "1"
@@ -155,7 +137,8 @@ def wait_for(holds: Callable[[], bool]) -> None:
 def test_a_server_that_stops_ends_its_streams(house: House, headers: dict[str, str]) -> None:
     with served_app(house) as url, httpx2.Client(base_url=url, headers=headers, timeout=10) as caller:
         answer = caller.send(caller.build_request("GET", "/v1/events/stream"), stream=True)
-        next(answer.iter_lines())
+        lines = answer.iter_lines()
+        next(lines)
     assert answer.status_code == 200
 
 
@@ -172,8 +155,6 @@ def test_a_server_that_stops_ends_its_streams(house: House, headers: dict[str, s
 def test_a_stream_that_cannot_be_says_why(
     house: House, headers: dict[str, str], asked: dict[str, Any], status: int, kind: str
 ) -> None:
-    from fastapi.testclient import TestClient  # noqa: PLC0415
-
     with TestClient(create_app(house), headers=headers) as caller:
         answer = caller.get("/v1/events/stream", **asked)
     assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)
