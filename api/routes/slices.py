@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
+from pydantic import BeforeValidator
 
+from eventlog.chain import canonical
 from eventlog.events import FrozenModel
 from eventlog.events.datasets import AnyQuery
 from eventlog.store import Position
@@ -36,10 +38,16 @@ def list_slices(views: Reading, limit: Limit = LIMIT, after: After = None) -> Re
     return reply(queries.page_slices(views, after=after, limit=limit))
 
 
+def _with_tuple(plain: Any) -> Any:
+    """The query with its sweeps as a tuple, which JSON does not have."""
+    several = plain.get("sweep") if isinstance(plain, dict) else None
+    return {**plain, "sweep": tuple(several)} if isinstance(several, list) else plain
+
+
 class SliceBody(FrozenModel):
     """A query that names the group whose rows to register."""
 
-    query: AnyQuery
+    query: Annotated[AnyQuery, BeforeValidator(_with_tuple)]
 
 
 @router.post(
@@ -60,6 +68,7 @@ def register_slice(request: Request, house: HouseOf, token: Caller, body: SliceB
     The query has the form that `query` has in a slice or a dataset: `{"kind": "grpo", "group": "..."}`.
     """
     views, group = house.views(), body.query.group
+    canonical(body.query.model_dump(mode="json"))  # refuses text that no log can hold
     if group is None:
         raise Unprocessable(where="query", actual="without a group", expected="the `group` whose rows to register")
     refuse_unknown_group(views, group)

@@ -181,6 +181,8 @@ def test_a_slice_is_registered_once_for_the_same_rows(client: TestClient, house:
         ({"kind": "sft", "group": "g1", "min_score": 1_000_000}, 422, "EmptyDataset"),
         ({"kind": "other", "group": "g1"}, 422, "InvalidRequest"),
         ({"kind": "sft", "group": "g1", "more": 1}, 422, "InvalidRequest"),
+        ({"kind": "sft", "group": "g\0"}, 422, "UnstorableText"),
+        ({"kind": "sft", "group": "g1", "sweep": ["s1", "s2"]}, 422, "EmptyDataset"),
     ],
 )
 def test_a_slice_that_cannot_be_is_refused(
