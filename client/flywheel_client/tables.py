@@ -42,7 +42,7 @@ class Rows:
 
     def arrow(self) -> Any:
         """A `pyarrow.Table`. Needs pyarrow."""
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped]
 
         return pa.ipc.open_stream(self.read_bytes()).read_all()
 
