@@ -78,10 +78,7 @@ class Views(Protocol):
         ...
 
     def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
-        """The first `limit` changes of a key after a position (None: all), oldest first.
-
-        A fold keyed by stream has only the latest.
-        """
+        """Changes of a key after a position, oldest first, at most `limit`; only the latest in a fold keyed by stream."""
         ...
 
 
