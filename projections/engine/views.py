@@ -78,7 +78,7 @@ class Views(Protocol):
         ...
 
     def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
-        """Changes of a key after a position, oldest first, at most `limit`; only the latest in a fold keyed by stream."""
+        """Changes of a key after a position, oldest first, `limit` at most; by stream only the latest is kept."""
         ...
 
 
