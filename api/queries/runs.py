@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from eventlog.events import RunStarted
-from eventlog.store import EventStore, Position
+from eventlog.store import EventStore
 from projections.contamination import contaminated_among, is_contaminated
-from projections.engine.paging import PAGE
 from projections.engine.views import Views
 from projections.rewards import REWARDS, RewardState
 from projections.runs import OUTSIDE, RUNS, RunState
@@ -170,30 +167,7 @@ def _prefix_of(views: Views, wanted: RunFilter) -> str:
 def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:
     """A page of runs with their rewards."""
     page, following = find_runs(views, wanted, after=after, limit=limit, most_read=MOST_READ)
-    return RunPage(runs=tuple(_run_row(found) for found in page), next=following)
-
-
-def list_runs_by_start(
-    store: EventStore, views: Views, wanted: RunFilter, after: int, until: int, *, limit: int
-) -> RunPage:
-    """A page of the runs that began after a position and up to another, in this order; `next` is a position.
-
-    A page ends after MOST_READ runs were looked at, even if few of them are wanted.
-    """
-    upto = Position(min(until, views.upto))
-    began = islice(store.read(after=Position(after), upto=upto, types=["RunStarted"]), MOST_READ + 1)
-    found: dict[str, GradedRun] = {}
-    places: dict[str, int] = {}
-    while some := {each.event.run: each.position for each in islice(began, PAGE) if isinstance(each.event, RunStarted)}:
-        places |= some
-        page = wanted.keep(views, views.pick(RUNS, some))
-        found |= _grade_runs(views, {run: page[run] for run in some if run in page})
-        if len(found) > limit or len(places) > MOST_READ:
-            break
-    rows = tuple(map(_run_row, islice(found.values(), limit)))
-    is_cut = len(places) > MOST_READ and len(found) <= limit
-    last = list(places.values())[MOST_READ - 1] if is_cut else places[rows[-1].run] if len(found) > limit else None
-    return RunPage(runs=rows, next=None if last is None else str(last))
+    return RunPage(runs=tuple(row_of_run(found) for found in page), next=following)
 
 
 def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
@@ -228,7 +202,8 @@ def _since(facts: dict[str, TaintState], run: RunState) -> int | None:
     return facts[run.run].since if run.run in facts else None
 
 
-def _run_row(found: GradedRun) -> RunRow:
+def row_of_run(found: GradedRun) -> RunRow:
+    """A run with its grade as lists show it."""
     grade = found.reward
     reward = None if grade is None else RunReward(grade.score, grade.passed, grade.value, grade.cost)
     return RunRow(**asdict(found.run), reward=reward)

@@ -12,6 +12,7 @@ from eventlog.events import FrozenModel
 from projections.runs import OUTSIDE
 
 from ..queries import runs as queries
+from ..queries.run_starts import list_runs_by_start
 from ..serving.reported_rewards import report_reward
 from .access import Caller
 from .errors import ForeignRunName, Unprocessable
@@ -73,7 +74,7 @@ def list_runs(
     if after is not None and not (after.isdecimal() and after.isascii() and int(after) <= EXACT):
         raise Unprocessable(where="after", actual=repr(after), expected="the `next` of a page before, a position")
     start, last = max(start, int(after or 0)), views.upto if end is None else end
-    return reply(queries.list_runs_by_start(house.store, views, wanted, start, last, limit=limit))
+    return reply(list_runs_by_start(house.store, views, wanted, start, last, limit=limit))
 
 
 class RewardBody(FrozenModel):

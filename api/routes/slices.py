@@ -57,6 +57,7 @@ class SliceBody(FrozenModel):
     responses={
         200: answer_of(queries.SliceAnswer, "These rows were registered by this query before."),
         201: answer_of(queries.SliceAnswer, "They are registered."),
+        400: problem_of("The body is no JSON text in UTF-8."),
         403: problem_of("The token's role may not register slices."),
         404: problem_of("There is no such group, or bytes that the query names were never put."),
         410: ERASED,
