@@ -20,6 +20,7 @@ from .routes import (
     datasets,
     difference,
     environments,
+    event_stream,
     events,
     failures,
     health,
@@ -39,6 +40,7 @@ from .routes.access import caller
 from .routes.admission import Admission, Places
 from .routes.parameters import check_parameters
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
+from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
 
 DESCRIPTION = f"""
@@ -80,6 +82,7 @@ _TAGS = [
 
 _RESOURCES = (
     events,
+    event_stream,
     runs,
     slices,
     outcomes,
@@ -123,6 +126,8 @@ def create_app(house: House) -> FastAPI:
     )
     app.state.house = house
     app.state.places = Places()
+    app.state.stream_seconds = event_stream.LONGEST_S
+    app.state.is_stopping = lambda: False  # a server that stops tells it, so that streams end
     app.add_middleware(Admission)
     app.add_middleware(PositionHeader)
     problems.install(app)
@@ -130,6 +135,7 @@ def create_app(house: House) -> FastAPI:
     app.include_router(metrics.router)
     app.include_router(_guard_router())
     app.router.routes.extend(proxy.routes())
+    app.router.routes.extend(reference_routes())
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])
     def openapi() -> dict[str, Any]:

@@ -108,9 +108,9 @@ class OtherViews:
         """See Views.pick."""
         return self._of(fold).pick(fold, keys)
 
-    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+    def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
         """See Views.history."""
-        return self._of(fold).history(fold, key)
+        return self._of(fold).history(fold, key, after, limit)
 
     def _of(self, fold: Fold[Any]) -> Views:
         return self.mapped if self.touched & fold.reads.keys() else self.truth

@@ -189,6 +189,11 @@ def _of_subject(subject: str) -> str:
     return f"{SUBJECT}{_hash_subject(subject)}/"
 
 
+def key_of_withdrawal(position: int) -> str:
+    """The key of the withdrawal at a position; they sort by position."""
+    return f"{WITHDRAWN}{position:020d}"
+
+
 def _key(row: EventRow) -> str | None:
     match row.type:
         case "RunStarted":
@@ -196,7 +201,7 @@ def _key(row: EventRow) -> str | None:
             begins = f"{PLAYED}{row.text('artifact.memory.digest')}/" if subject is None else _of_subject(subject)
             return f"{begins}{row.text('run')}"
         case "RunsWithdrawn":
-            return f"{WITHDRAWN}{row.position:020d}"
+            return key_of_withdrawal(row.position)
         case "SubjectErased":
             return f"{ERASED}{_hash_subject(row.text('subject'))}"
         case kind if kind in _RECORDED and row.maybe_text("run") is None:

@@ -32,9 +32,10 @@ def serve(
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
-        say(f"Serving on http://{address}:{taken}. The dashboard is at /; endpoints: docs/rest.md")
-        config = uvicorn.Config(create_app(house), log_level="warning", access_log=False)
-        server = uvicorn.Server(config)
+        say(f"Serving on http://{address}:{taken}. The dashboard is at /; endpoints are at /docs.")
+        app = create_app(house)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+        app.state.is_stopping = lambda: server.should_exit
         with webhooks_beside(house), leave_to_server():
             server.run(sockets=[listener])
     raise typer.Exit(INTERRUPTED)

@@ -18,14 +18,16 @@ from projections.evaluations import EVALUATIONS, EvaluationEntry
 from projections.verdicts import VERDICTS
 
 from .facts import find_state, require
+from .paging import page_after
 
 WAY_OUT = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
 
 
 class BenchmarkList(msgspec.Struct, frozen=True):
-    """Every benchmark as it was frozen, in order of name."""
+    """Benchmarks as they were frozen, in order of name; `next` is the name to continue after, or null."""
 
     benchmarks: tuple[BenchmarkState, ...]
+    next: str | None = None
 
 
 class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
@@ -38,9 +40,10 @@ class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
     standing: str
 
 
-def list_benchmarks(views: Views) -> BenchmarkList:
-    """Every benchmark."""
-    return BenchmarkList(benchmarks=tuple(views.find(BENCHMARKS).values()))
+def list_benchmarks(views: Views, *, after: str | None = None, limit: int | None = None) -> BenchmarkList:
+    """The first `limit` benchmarks whose names sort after `after` (None: all)."""
+    page, following = page_after(views, BENCHMARKS, after, limit)
+    return BenchmarkList(tuple(page.values()), following)
 
 
 def pick_benchmarks(views: Views, names: Collection[str]) -> dict[str, BenchmarkState]:

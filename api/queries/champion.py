@@ -19,9 +19,10 @@ class ChampionAnswer(msgspec.Struct, frozen=True):
 
 
 class ChampionHistory(msgspec.Struct, frozen=True):
-    """Every move of the champion, oldest first."""
+    """Moves of the champion, oldest first; `next` is the position to continue after, null where no more follow."""
 
     history: tuple[Since[ChampionState], ...]
+    next: int | None = None
 
 
 def present_champion(views: Views) -> ChampionState:
@@ -37,6 +38,8 @@ def show_champion(views: Views) -> ChampionAnswer:
     return ChampionAnswer(champion=state)
 
 
-def champion_history(views: Views) -> ChampionHistory:
-    """Every move of the champion."""
-    return ChampionHistory(history=history_of(views, CHAMPIONS, CHAMPION))
+def champion_history(views: Views, *, after: int = 0, limit: int | None = None) -> ChampionHistory:
+    """The first `limit` moves of the champion after a position (None: all)."""
+    found = history_of(views, CHAMPIONS, CHAMPION, after=after, limit=None if limit is None else limit + 1)
+    page = found[:limit]
+    return ChampionHistory(history=page, next=page[-1].since if len(page) < len(found) else None)

@@ -94,6 +94,11 @@ def find_dataset(views: Views, digest: str) -> DatasetState:
     return found[0]
 
 
+def last_slice(views: Views, group: str) -> SliceState | None:
+    """The slice of a group as it was registered last; None if none was."""
+    return views.get(SLICES, group)
+
+
 def find_slice(views: Views, group: str) -> SliceState:
     """The slice of a group. Raises Unknown."""
     way_out = "Register it with `flywheel dataset slice --group GROUP`, or list slices with GET /v1/slices."

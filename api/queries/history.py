@@ -19,6 +19,9 @@ class Since(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     state: S | None
 
 
-def history_of(views: Views, fold: Fold[S], key: str) -> tuple[Since[S], ...]:
-    """Every state that a key had, oldest first."""
-    return tuple(Since(since=change.since, state=change.state) for change in views.history(fold, key))
+def history_of(
+    views: Views, fold: Fold[S], key: str, *, after: int = 0, limit: int | None = None
+) -> tuple[Since[S], ...]:
+    """The first `limit` states that a key had after a position (None: all), oldest first."""
+    found = views.history(fold, key, after, limit)
+    return tuple(Since(since=change.since, state=change.state) for change in found)

@@ -65,7 +65,8 @@ def list_ledgers(views: Views) -> tuple[Ledger, ...]:
 def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
     """The ledger of one benchmark. Raises Unknown."""
     state = find_state(views, ALPHA, benchmark, what="benchmark", way_out=WAY_OUT)
-    return LedgerAnswer(ledger=_ledger(state, views.find(VERDICTS)))
+    verdicts = views.pick(VERDICTS, [spending.evaluation for spending in state.spendings])
+    return LedgerAnswer(ledger=_ledger(state, verdicts))
 
 
 def total_alpha(ledgers: Iterable[Ledger | AlphaState]) -> int:

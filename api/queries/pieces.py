@@ -31,10 +31,14 @@ AnyState = RewriteState | PieceState
 S = TypeVar("S", bound=AnyState)
 
 
-class PieceList(msgspec.Struct, Generic[S], frozen=True):
-    """Every piece of one kind, in order of id; in JSON they are under the name of the kind's fold."""
+class PieceList(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
+    """Pieces of one kind in order of id; in JSON they are under the name of the kind's fold.
+
+    `next` is the id to continue after, null where no more follow.
+    """
 
     pieces: tuple[S, ...]
+    next: str | None = None
 
 
 class PieceAnswer(msgspec.Struct, Generic[S], frozen=True):
@@ -83,8 +87,8 @@ class SummaryPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-class RewriteList(PieceList[RewriteState], frozen=True):
-    """Every rewrite, in order of id."""
+class RewriteList(PieceList[RewriteState], frozen=True, kw_only=True):
+    """Rewrites in order of id; `next` is the id to continue after, null where no more follow."""
 
     pieces: tuple[RewriteState, ...] = msgspec.field(name="rewrites")
 
@@ -95,8 +99,8 @@ class RewriteAnswer(PieceAnswer[RewriteState], frozen=True):
     piece: RewriteState = msgspec.field(name="rewrite")
 
 
-class HintList(PieceList[PieceState], frozen=True):
-    """Every hint, in order of id."""
+class HintList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Hints in order of id; `next` is the id to continue after, null where no more follow."""
 
     pieces: tuple[PieceState, ...] = msgspec.field(name="hints")
 
@@ -107,8 +111,8 @@ class HintAnswer(PieceAnswer[PieceState], frozen=True):
     piece: PieceState = msgspec.field(name="hint")
 
 
-class ExemplarList(PieceList[PieceState], frozen=True):
-    """Every exemplar, in order of id."""
+class ExemplarList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Exemplars in order of id; `next` is the id to continue after, null where no more follow."""
 
     pieces: tuple[PieceState, ...] = msgspec.field(name="exemplars")
 
@@ -119,8 +123,8 @@ class ExemplarAnswer(PieceAnswer[PieceState], frozen=True):
     piece: PieceState = msgspec.field(name="exemplar")
 
 
-class SnippetList(PieceList[PieceState], frozen=True):
-    """Every snippet, in order of id."""
+class SnippetList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Snippets in order of id; `next` is the id to continue after, null where no more follow."""
 
     pieces: tuple[PieceState, ...] = msgspec.field(name="curriculum")
 
@@ -131,8 +135,8 @@ class SnippetAnswer(PieceAnswer[PieceState], frozen=True):
     piece: PieceState = msgspec.field(name="snippet")
 
 
-class RecipeList(PieceList[PieceState], frozen=True):
-    """Every recipe, in order of id."""
+class RecipeList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Recipes in order of id; `next` is the id to continue after, null where no more follow."""
 
     pieces: tuple[PieceState, ...] = msgspec.field(name="recipes")
 
@@ -159,9 +163,11 @@ SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
 }
 
 
-def find_pieces(views: Views, kind: PieceKind) -> PieceList[Any]:
-    """Every piece of a kind."""
-    return LISTS[kind](pieces=tuple(views.find(FOLDS[kind]).values()))
+def find_pieces(views: Views, kind: PieceKind, *, after: str | None = None, limit: int | None = None) -> PieceList[Any]:
+    """The first `limit` pieces of a kind whose ids sort after `after` (None: all)."""
+    fold = FOLDS[kind]
+    page, following = (views.find(fold), None) if limit is None else page_after(views, fold, after, limit)
+    return LISTS[kind](pieces=tuple(page.values()), next=following)
 
 
 def page_pieces(

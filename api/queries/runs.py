@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from eventlog.store import EventStore
 from projections.contamination import contaminated_among, is_contaminated
@@ -68,7 +68,10 @@ class RewardAnswer(msgspec.Struct, frozen=True):
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs in order of name; `next` is the name to continue after, null where no more follow."""
+    """Runs in order of name; `next` is the name to continue after, null where no more follow.
+
+    Where runs of a span of time are asked for they come in order of their beginning, and `next` is a position.
+    """
 
     runs: tuple[RunRow, ...]
     next: str | None
@@ -81,7 +84,10 @@ class RunAnswer(GradedRun, frozen=True, kw_only=True):
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with."""
+    """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with.
+
+    `text` is in the name, the template or the instruction of a run, in whatever case.
+    """
 
     prefix: str | None = None
     sweep: str | None = None
@@ -89,6 +95,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     template: str | None = None
     status: str | None = None
     environment: str | None = None
+    text: str | None = None
     is_failed: bool = False
     is_passed: bool = False
 
@@ -96,6 +103,21 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     def is_any(self) -> bool:
         """True if every run is wanted."""
         return self == RunFilter()
+
+    def keep(self, views: Views, page: dict[str, RunState]) -> dict[str, RunState]:
+        """The runs of a page that are wanted; a run that must have passed or failed was graded so."""
+        asked = {name: value for name in _NAMED if (value := getattr(self, name)) is not None}
+        found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
+        if self.text is not None:
+            found = {key: run for key, run in found.items() if _has_text(run, self.text.casefold())}
+        if not (self.is_passed or self.is_failed):
+            return found
+        rewards = views.pick(REWARDS, found.keys())
+        return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is self.is_passed}
+
+
+def _has_text(run: RunState, text: str) -> bool:
+    return any(text in value.casefold() for value in (run.run, run.template, run.instruction))
 
 
 _NAMED = ("sweep", "evaluation", "template", "status", "environment")
@@ -109,10 +131,8 @@ def find_runs(
     With `most_read`, a page ends after so many runs were looked at, even if few of them are wanted.
     """
     prefix = _prefix_of(views, wanted)
-    asked = {name: value for name in _NAMED if (value := getattr(wanted, name)) is not None}
-    outcome = True if wanted.is_passed else False if wanted.is_failed else None
-    if asked or outcome is not None:
-        keep = partial(_keep, views, asked, outcome=outcome)
+    if not replace(wanted, prefix=None).is_any:
+        keep = partial(wanted.keep, views)
         page, following = filter_page(views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read)
     else:
         page, following = page_after(views, RUNS, after, limit, prefix)
@@ -144,21 +164,10 @@ def _prefix_of(views: Views, wanted: RunFilter) -> str:
     return ""
 
 
-def _keep(
-    views: Views, asked: dict[str, str], page: dict[str, RunState], *, outcome: bool | None
-) -> dict[str, RunState]:
-    """The runs of a page that are wanted; with an `outcome`, those that were graded so."""
-    found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
-    if outcome is None:
-        return found
-    rewards = views.pick(REWARDS, found.keys())
-    return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is outcome}
-
-
 def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int) -> RunPage:
     """A page of runs with their rewards."""
     page, following = find_runs(views, wanted, after=after, limit=limit, most_read=MOST_READ)
-    return RunPage(runs=tuple(_run_row(found) for found in page), next=following)
+    return RunPage(runs=tuple(row_of_run(found) for found in page), next=following)
 
 
 def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
@@ -193,7 +202,8 @@ def _since(facts: dict[str, TaintState], run: RunState) -> int | None:
     return facts[run.run].since if run.run in facts else None
 
 
-def _run_row(found: GradedRun) -> RunRow:
+def row_of_run(found: GradedRun) -> RunRow:
+    """A run with its grade as lists show it."""
     grade = found.reward
     reward = None if grade is None else RunReward(grade.score, grade.passed, grade.value, grade.cost)
     return RunRow(**asdict(found.run), reward=reward)

@@ -7,8 +7,18 @@ from collections.abc import Sequence
 import msgspec
 
 from projections.engine.views import Views
-from projections.taint import ERASED, TAINT, WITHDRAWN, Holding, Tainted, runs_of_subject, trace_taint
+from projections.taint import (
+    ERASED,
+    TAINT,
+    WITHDRAWN,
+    Holding,
+    Tainted,
+    key_of_withdrawal,
+    runs_of_subject,
+    trace_taint,
+)
 
+from .paging import page_after
 from .runs import require_run
 
 
@@ -27,9 +37,10 @@ class WithdrawalRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WithdrawalList(msgspec.Struct, frozen=True):
-    """Every withdrawal, oldest first."""
+    """Withdrawals, oldest first; `next` is the position to continue after, null where no more follow."""
 
     withdrawals: tuple[WithdrawalRow, ...]
+    next: int | None = None
 
 
 class ErasureRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +52,13 @@ class ErasureRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErasureList(msgspec.Struct, frozen=True):
-    """Every erasure, oldest first."""
+    """Erasures in the order of the digests of their subjects.
+
+    `next` is the digest to continue after, null where no more follow.
+    """
 
     erasures: tuple[ErasureRow, ...]
+    next: str | None = None
 
 
 def show_taint(views: Views, runs: Sequence[str], subject: str | None, holding: Holding) -> TaintAnswer:
@@ -54,17 +69,16 @@ def show_taint(views: Views, runs: Sequence[str], subject: str | None, holding: 
     return TaintAnswer(tainted=trace_taint(views, {*runs, *of_subject}, holding))
 
 
-def list_withdrawals(views: Views) -> WithdrawalList:
-    """Every withdrawal of runs."""
-    found = views.find(TAINT, WITHDRAWN).values()
-    return WithdrawalList(
-        withdrawals=tuple(WithdrawalRow(since=fact.since, reason=fact.reason, runs=fact.runs) for fact in found)
-    )
+def list_withdrawals(views: Views, *, after: int = 0, limit: int | None = None) -> WithdrawalList:
+    """The first `limit` withdrawals of runs after a position (None: all)."""
+    page, following = page_after(views, TAINT, key_of_withdrawal(after), limit, WITHDRAWN)
+    rows = tuple(WithdrawalRow(since=fact.since, reason=fact.reason, runs=fact.runs) for fact in page.values())
+    return WithdrawalList(rows, None if following is None else rows[-1].since)
 
 
-def list_erasures(views: Views) -> ErasureList:
-    """Every erasure of a subject."""
-    found = sorted(views.find(TAINT, ERASED).values(), key=lambda fact: fact.since)
-    return ErasureList(
-        erasures=tuple(ErasureRow(since=fact.since, reason=fact.reason, subject=fact.subject) for fact in found)
-    )
+def list_erasures(views: Views, *, after: str | None = None, limit: int | None = None) -> ErasureList:
+    """The first `limit` erasures whose subjects have digests that sort after `after` (None: all)."""
+    start = None if after is None else f"{ERASED}{after}"
+    page, following = page_after(views, TAINT, start, limit, ERASED)
+    rows = tuple(ErasureRow(since=fact.since, reason=fact.reason, subject=fact.subject) for fact in page.values())
+    return ErasureList(rows, None if following is None else following.removeprefix(ERASED))

@@ -12,16 +12,18 @@ from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
 from .facts import find_state
+from .paging import page_after
 
 
 class VerdictList(msgspec.Struct, frozen=True):
-    """Every evaluation with its verdict, in order of evaluation.
+    """Evaluations with their verdicts in order of evaluation; `next` is the one to continue after, or null.
 
     While a benchmark can judge, the sealed figures of its verdicts are null or empty, and `bands` tell about where they
     lie.
     """
 
     verdicts: tuple[VerdictState, ...]
+    next: str | None = None
 
 
 class VerdictAnswer(msgspec.Struct, frozen=True):
@@ -37,9 +39,10 @@ class VerdictRow(VerdictState, frozen=True, kw_only=True):
     challenger_name: str
 
 
-def list_verdicts(views: Views) -> VerdictList:
-    """Every evaluation, as far as it may be told."""
-    return VerdictList(verdicts=tuple(tell_verdict(views, state) for state in views.find(VERDICTS).values()))
+def list_verdicts(views: Views, *, after: str | None = None, limit: int | None = None) -> VerdictList:
+    """The first `limit` evaluations that sort after `after` (None: all), as far as they may be told."""
+    page, following = page_after(views, VERDICTS, after, limit)
+    return VerdictList(tuple(tell_verdict(views, state) for state in page.values()), following)
 
 
 def show_verdict(views: Views, evaluation: str) -> VerdictAnswer:

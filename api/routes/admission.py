@@ -18,12 +18,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventlog.errors import LogBusy
 
 from ..house import House
-from .errors import TooManyBodies
+from .errors import TooManyBodies, TooManyStreams
 from .problems import refusal
 
 APPENDS = ("POST", "/v1/events")
 THREADS = 64
 """Appends that may wait in the store at once: what group commit can merge."""
+
+STREAMS_PER_TOKEN = 16
+STREAMS = 64
+"""Streams of the log that may be open at once; each asks the log for its head twice a second."""
 
 
 class Places:
@@ -32,6 +36,7 @@ class Places:
     def __init__(self) -> None:
         self._appends = 0
         self._bodies = Counter[str]()
+        self._streams = Counter[str]()
 
     @cached_property
     def _threads(self) -> CapacityLimiter:
@@ -67,6 +72,21 @@ class Places:
             yield
         finally:
             self._bodies[token] -= 1
+
+    @contextmanager
+    def take_stream(self, token: str) -> Iterator[None]:
+        """Count an open stream of a token within the block. Raises TooManyStreams."""
+        for what, actual, most in (
+            (f"of the token {token!r}", self._streams[token], STREAMS_PER_TOKEN),
+            ("of all tokens", self._streams.total(), STREAMS),
+        ):
+            if actual >= most:
+                raise TooManyStreams(what=what, actual=actual)
+        self._streams[token] += 1
+        try:
+            yield
+        finally:
+            self._streams[token] -= 1
 
 
 def places_of(app: FastAPI) -> Places:

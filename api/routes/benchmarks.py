@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
 
 from ..queries import benchmarks, ledgers
 from .problems import problem_of
-from .reading import Id, Reading, reply
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/benchmarks", tags=["benchmarks"])
 
+After = Annotated[str | None, sorted_after(200, "benchmarks whose name sorts after this")]
+
 
 @router.get("", summary="List benchmarks", responses={200: answer_of(benchmarks.BenchmarkList)})
-def list_benchmarks(views: Reading) -> Response:
-    """`{"benchmarks": [...]}` in order of name, each as it was frozen."""
-    return reply(benchmarks.list_benchmarks(views))
+def list_benchmarks(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"benchmarks": [...], "next": name}` in order of name, each as it was frozen; pass `next` as `after`."""
+    return reply(benchmarks.list_benchmarks(views, after=after, limit=limit))
 
 
 @router.get(

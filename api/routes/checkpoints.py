@@ -9,21 +9,31 @@ from fastapi import APIRouter, Path, Response
 from ..queries import checkpoints as queries
 from ..training.lineage import lineage
 from .problems import problem_of
-from .reading import HouseOf, Reading, reply
+from .reading import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .rows import ERASED
 from .schemas import answer_of
 
 router = APIRouter(prefix="/checkpoints", tags=["checkpoints"])
 
-Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="the checkpoint's digest, in hexadecimal")]
+Digest = Annotated[
+    str,
+    Path(
+        pattern=r"^[0-9a-f]{8,64}$",
+        description="the checkpoint's digest in hexadecimal, or at least its first 8 digits",
+    ),
+]
+After = Annotated[str | None, sorted_after(64, "checkpoints whose digest sorts after this")]
 
 _MISSING = problem_of("There is no such checkpoint.")
 
 
-@router.get("", summary="List checkpoints", responses={200: answer_of(queries.CheckpointList)})
-def list_checkpoints(views: Reading) -> Response:
-    """`{"checkpoints": [...]}` in the order in which they were saved."""
-    return reply(queries.list_checkpoints(views))
+@router.get("", summary="List checkpoints", responses={200: answer_of(queries.CheckpointPage)})
+def list_checkpoints(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"checkpoints": [...], "next": digest}` in order of digest: pass `next` as `after` for the following page.
+
+    `since` is the position at which each was saved.
+    """
+    return reply(queries.page_checkpoints(views, after=after, limit=limit))
 
 
 @router.get("/{digest}", summary="One checkpoint", responses={404: _MISSING, 200: answer_of(queries.CheckpointAnswer)})

@@ -10,7 +10,7 @@ from ..datasets.card import card_of
 from ..datasets.freeze import load
 from ..queries import datasets as queries
 from .problems import problem_of
-from .reading import HouseOf, Reading, reply
+from .reading import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .rows import ARROW, ERASED, NDJSON, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 
@@ -18,15 +18,25 @@ __all__ = ["ARROW", "NDJSON", "router"]
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
 
-Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="the SHA-256 of the rows, in hexadecimal")]
+Digest = Annotated[
+    str,
+    Path(
+        pattern=r"^[0-9a-f]{8,64}$",
+        description="the SHA-256 of the rows in hexadecimal, or at least its first 8 digits",
+    ),
+]
+After = Annotated[str | None, sorted_after(64, "datasets whose digest sorts after this")]
 
 _MISSING = problem_of("There is no such dataset.")
 
 
 @router.get("", summary="List datasets", responses={200: answer_of(queries.DatasetList)})
-def list_datasets(views: Reading) -> Response:
-    """`{"datasets": [...]}` in order of digest: query, position, rows, groups, and the runs refused, by reason."""
-    return reply(queries.list_datasets(views))
+def list_datasets(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"datasets": [...], "next": digest}` in order of digest: pass `next` as `after` for the following page.
+
+    Each has its query, position, rows, groups, and the runs refused, by reason.
+    """
+    return reply(queries.page_datasets(views, after=after, limit=limit))
 
 
 @router.get("/{digest}", summary="One dataset", responses={404: _MISSING, 200: answer_of(queries.DatasetAnswer)})
@@ -57,9 +67,9 @@ def rows(
     house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None
 ) -> Response:
     """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest."""
-    queries.find_dataset(views, digest)
+    whole = queries.find_dataset(views, digest).dataset
 
     def load_rows() -> Any:
-        return load(house.store, house.blobs, house.views, digest, as_of=views.upto).rows
+        return load(house.store, house.blobs, house.views, whole, as_of=views.upto).rows
 
-    return send_rows(house, digest, load_rows, accept, if_none_match)
+    return send_rows(house, whole, load_rows, accept, if_none_match)

@@ -32,6 +32,10 @@ class TooManyBodies(FlywheelError):
     at a time, or have {setting} raised where `flywheel serve` runs."""
 
 
+class TooManyStreams(FlywheelError):
+    """{actual} streams {what} are open, as many as may be at once. Close one, or read pages of GET /v1/events instead."""
+
+
 class BodyTooSlow(FlywheelError):
     """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
     bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""

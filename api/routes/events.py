@@ -56,13 +56,18 @@ After = Annotated[int, Query(ge=0, le=EXACT, description="positions after this o
 Type = Annotated[str | None, Query(alias="type", max_length=200, description="events of this type alone")]
 
 
+def refuse_unknown_type(kind: str | None) -> None:
+    """Raise Unprocessable if there is no such event type."""
+    if kind is not None and kind not in EVENT_TYPES:
+        raise Unprocessable(where="type", actual=repr(kind), expected="one of " + ", ".join(sorted(EVENT_TYPES)))
+
+
 @router.get("", summary="Read events in order", responses={200: answer_of(queries.EventPage)})
 def read_events(
     house: HouseOf, upto: Bound, after: After = 0, limit: Limit = LIMIT, stream: Wanted = None, kind: Type = None
 ) -> Response:
     """`{"events": [...], "next": position}`: pass `next` as `after` for the following page; null: there is none."""
-    if kind is not None and kind not in EVENT_TYPES:
-        raise Unprocessable(where="type", actual=repr(kind), expected="one of " + ", ".join(sorted(EVENT_TYPES)))
+    refuse_unknown_type(kind)
     return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
 
 

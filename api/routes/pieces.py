@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
 
 from eventlog.events import PieceKind
@@ -9,8 +11,10 @@ from projections.memories import LOOSE
 
 from ..queries import pieces as queries
 from .problems import problem_of
-from .reading import Id, Reading, reply
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
+
+After = Annotated[str | None, sorted_after(200, "pieces whose id sorts after this")]
 
 
 def router_of(kind: PieceKind) -> APIRouter:
@@ -24,9 +28,9 @@ def router_of(kind: PieceKind) -> APIRouter:
         name=f"list_{fold.name}",
         responses={200: answer_of(queries.LISTS[kind])},
     )
-    def list_pieces(views: Reading) -> Response:
-        """In order of id: occasion, content (a blob), rule, status and record of each."""
-        return reply(queries.find_pieces(views, kind))
+    def list_pieces(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+        """In order of id: occasion, content (a blob), rule, status and record of each; pass `next` as `after`."""
+        return reply(queries.find_pieces(views, kind, after=after, limit=limit))
 
     @router.get(
         "/{piece_id:path}",

@@ -33,7 +33,7 @@ from eventlog.errors import (
 )
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
-from ..errors import BadPosition, NotSetUp, Unknown
+from ..errors import BadPosition, EmptyDataset, NotSetUp, Unknown
 from ..serving.errors import (
     BadCall,
     NoUpstream,
@@ -63,6 +63,7 @@ from .errors import (
     ReservedEvent,
     RoleTooLow,
     TooManyBodies,
+    TooManyStreams,
     Unprocessable,
 )
 from .reading import POSITION_HEADER, position_for, reply
@@ -101,11 +102,13 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
+    EmptyDataset: 422,
     Unprocessable: 422,
     UnstorableNumber: 422,
     UnstorableText: 422,
     LogBusy: 429,
     TooManyBodies: 429,
+    TooManyStreams: 429,
     UpstreamAnswered: 502,
     UpstreamLost: 502,
     UpstreamRefused: 502,
@@ -153,7 +156,7 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy | TooManyBodies):
+    if isinstance(error, LogBusy | TooManyBodies | TooManyStreams):
         answer.headers["Retry-After"] = "1"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
 
 from ..queries import pieces as queries
 from .problems import problem_of
-from .reading import Id, Reading, reply
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/rewrites", tags=["rewrites"])
 
+After = Annotated[str | None, sorted_after(200, "rewrites whose id sorts after this")]
+
 
 @router.get("", summary="List rewrites", responses={200: answer_of(queries.RewriteList)})
-def list_rewrites(views: Reading) -> Response:
-    """`{"rewrites": [...]}` in order of id: anchor, change, rule, status and record of each."""
-    return reply(queries.find_pieces(views, "rewrite"))
+def list_rewrites(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"rewrites": [...], "next": id}` in order of id: anchor, change, rule, status and record of each.
+
+    Pass `next` as `after` for the following page.
+    """
+    return reply(queries.find_pieces(views, "rewrite", after=after, limit=limit))
 
 
 @router.get(

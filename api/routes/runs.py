@@ -4,44 +4,77 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import Field
 
+from eventlog.chain import EXACT
 from eventlog.events import FrozenModel
 from projections.runs import OUTSIDE
 
 from ..queries import runs as queries
+from ..queries.run_starts import list_runs_by_start
 from ..serving.reported_rewards import report_reward
 from .access import Caller
-from .errors import ForeignRunName
+from .errors import ForeignRunName, Unprocessable
 from .problems import problem_of
-from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply, sorted_after
+from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 Status = Literal["started", "completed", "halted", "out_of_budget", "missing"]
-After = Annotated[str | None, sorted_after(200, "runs whose name sorts after this")]
+After = Annotated[str | None, sorted_after(200, "runs whose name sorts after this, or the `next` of a page before")]
+Passed = Annotated[bool | None, Query(description="graded runs that passed, or that failed")]
+Text = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="in the name, the template or the instruction, in whatever case"),
+]
+Since = Annotated[str | None, Query(max_length=40, description="runs that began after this position or time")]
+Until = Annotated[str | None, Query(max_length=40, description="runs that began up to this position or time")]
 
 
 @router.get("", summary="List runs with their rewards", responses={200: answer_of(queries.RunPage)})
 def list_runs(
+    house: HouseOf,
     views: Reading,
+    *,
     sweep: Wanted = None,
     evaluation: Wanted = None,
     template: Wanted = None,
     status: Status | None = None,
+    environment: Wanted = None,
+    passed: Passed = None,
+    text: Text = None,
+    since: Since = None,
+    until: Until = None,
     limit: Limit = LIMIT,
     after: After = None,
 ) -> Response:
     """`{"runs": [...], "next": run}` in order of name bytes: pass `next` as `after` for the following page.
 
+    With `since` or `until` they come in order of their beginning, and `next` is a position.
+
     Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `withdrawn` and `erased` are
     the positions since which the run is withdrawn or its subject erased. A `contaminated` run began from another state
     than the runs that it is compared with. Nothing is learned from any of these.
     """
-    wanted = queries.RunFilter(sweep=sweep, evaluation=evaluation, template=template, status=status)
-    return reply(queries.list_runs(views, wanted, after=after, limit=limit))
+    wanted = queries.RunFilter(
+        sweep=sweep,
+        evaluation=evaluation,
+        template=template,
+        status=status,
+        environment=environment,
+        text=text,
+        is_passed=passed is True,
+        is_failed=passed is False,
+    )
+    if since is None and until is None:
+        return reply(queries.list_runs(views, wanted, after=after, limit=limit))
+    start, end = position_of(house.store, since) or 0, position_of(house.store, until)
+    if after is not None and not (after.isdecimal() and after.isascii() and int(after) <= EXACT):
+        raise Unprocessable(where="after", actual=repr(after), expected="the `next` of a page before, a position")
+    start, last = max(start, int(after or 0)), views.upto if end is None else end
+    return reply(list_runs_by_start(house.store, views, wanted, start, last, limit=limit))
 
 
 class RewardBody(FrozenModel):

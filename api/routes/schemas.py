@@ -36,7 +36,7 @@ ANY_EVENT = _TEMPLATE.format(name="AnyEvent")
 ANSWERS: tuple[type[msgspec.Struct], ...] = (
     benchmarks.BenchmarkList,
     *(champion.ChampionAnswer, champion.ChampionHistory),
-    *(checkpoints.CheckpointList, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
+    *(checkpoints.CheckpointPage, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
     costs.CostAnswer,
     *(courses.CoursePage, courses.CourseAnswer),
     *(datasets.DatasetList, datasets.DatasetAnswer, datasets.SliceList, datasets.SliceAnswer),

@@ -6,17 +6,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from eventlog.chain import EXACT
+
 from ..datasets.freeze import holding_over
 from ..queries import taint as queries
 from .errors import Unprocessable
 from .problems import problem_of
-from .reading import HouseOf, Reading, Wanted, reply
+from .reading import LIMIT, HouseOf, Limit, Reading, Wanted, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/taint", tags=["taint"])
 
 _Name = Annotated[str, Query(min_length=1, max_length=200)]
 Runs = Annotated[list[_Name] | None, Query(max_length=100, description="a run; may be repeated")]
+AfterPosition = Annotated[int, Query(ge=0, le=EXACT, description="withdrawals after this position")]
+AfterDigest = Annotated[str | None, sorted_after(64, "erasures of subjects whose digest sorts after this")]
 
 
 @router.get(
@@ -36,12 +40,15 @@ def taint(house: HouseOf, views: Reading, run: Runs = None, subject: Wanted = No
 
 
 @router.get("/withdrawals", summary="What was withdrawn", responses={200: answer_of(queries.WithdrawalList)})
-def list_withdrawals(views: Reading) -> Response:
-    """`{"withdrawals": [{"since", "reason", "runs"}]}`, oldest first."""
-    return reply(queries.list_withdrawals(views))
+def list_withdrawals(views: Reading, limit: Limit = LIMIT, after: AfterPosition = 0) -> Response:
+    """`{"withdrawals": [{"since", "reason", "runs"}], "next": position}`, oldest first; pass `next` as `after`."""
+    return reply(queries.list_withdrawals(views, after=after, limit=limit))
 
 
 @router.get("/erasures", summary="Who was erased", responses={200: answer_of(queries.ErasureList)})
-def list_erasures(views: Reading) -> Response:
-    """`{"erasures": [{"since", "reason", "subject"}]}`, oldest first."""
-    return reply(queries.list_erasures(views))
+def list_erasures(views: Reading, limit: Limit = LIMIT, after: AfterDigest = None) -> Response:
+    """`{"erasures": [{"since", "reason", "subject"}], "next": digest}` in order of the subjects' digests.
+
+    Pass `next` as `after` for the following page.
+    """
+    return reply(queries.list_erasures(views, after=after, limit=limit))

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
 
 from ..queries import verdicts as queries
 from .problems import problem_of
-from .reading import Id, Reading, reply
+from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/verdicts", tags=["verdicts"])
 
+After = Annotated[str | None, sorted_after(200, "evaluations whose name sorts after this")]
+
 
 @router.get("", summary="List evaluations and their verdicts", responses={200: answer_of(queries.VerdictList)})
-def list_verdicts(views: Reading) -> Response:
-    """`{"verdicts": [...]}` in order of evaluation; `verdict` is null while the arms are still playing."""
-    return reply(queries.list_verdicts(views))
+def list_verdicts(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"verdicts": [...], "next": evaluation}` in order of evaluation: pass `next` as `after` for the following page.
+
+    `verdict` is null while the arms are still playing.
+    """
+    return reply(queries.list_verdicts(views, after=after, limit=limit))
 
 
 @router.get(

@@ -77,8 +77,8 @@ class Views(Protocol):
         """The states of those of these keys that have one, in order of key bytes."""
         ...
 
-    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
-        """Every change of a key, oldest first; only the latest in a fold keyed by stream."""
+    def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
+        """Changes of a key after a position, oldest first, `limit` at most; by stream only the latest is kept."""
         ...
 
 
@@ -111,9 +111,10 @@ class ReplayedViews:
         """See Views.pick."""
         return {key: state for key, state in self.find(fold).items() if key in keys}
 
-    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+    def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
         """See Views.history."""
-        return tuple(change for change in self.changes(fold) if change.key == key)
+        found = (change for change in self.changes(fold) if change.key == key and change.since > after)
+        return tuple(islice(found, limit))
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
         """See `replay`."""
@@ -199,11 +200,13 @@ class PostgresViews:
                     found |= newest_states(_many(connection, fold, _PICK, asked))
         return found
 
-    def history(self, fold: Fold[S], key: str) -> tuple[Change[S], ...]:
+    def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
         """See Views.history."""
         if fold.stream_of is not None:
-            return tuple(self._of_streams(fold, " AND key = %s", (key,)))
-        return tuple(self._rows(fold, _EVERY + " AND key = %s ORDER BY since", (self.upto, key)))
+            latest = (change for change in self._of_streams(fold, " AND key = %s", (key,)) if change.since > after)
+            return tuple(islice(latest, limit))
+        statement = _EVERY + " AND key = %s AND since > %s ORDER BY since LIMIT %s"
+        return tuple(self._rows(fold, statement, (self.upto, key, after, limit)))
 
     def changes(self, fold: Fold[S]) -> tuple[Change[S], ...]:
         """The result of `replay` for the same prefix, read from the table."""

@@ -26,7 +26,9 @@ Start = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture(scope="module")
 def application() -> FastAPI:
     """The REST application of a module; each test's `client` puts its own house behind it."""
-    return create_app(cast("House", None))
+    app = create_app(cast("House", None))
+    app.state.stream_seconds = 0  # a test client waits for the whole answer
+    return app
 
 
 @pytest.fixture

@@ -68,7 +68,9 @@ def service(copies: Copies) -> Iterator[Service]:
         database = create("seeded")
         engine = open_engine(database.app_url)
         house = house_on(engine, database)
-        yield create_app(house), {"Authorization": f"Bearer {issue(house.store, 'reader', 'test', 'admin')}"}, house
+        app = create_app(house)
+        app.state.stream_seconds = 0
+        yield app, {"Authorization": f"Bearer {issue(house.store, 'reader', 'test', 'admin')}"}, house
         engine.dispose()
 
 

@@ -253,8 +253,8 @@ def test_withdrawals_are_read_over_rest_as_of_any_position(client: TestClient, h
     since = withdraw_runs(house.store, (PROPOSER,), "bad grader", "test")
     listed = client.get("/v1/taint/withdrawals").json()["withdrawals"]
     assert listed == [{"since": since, "reason": "bad grader", "runs": [PROPOSER]}]
-    assert client.get("/v1/taint/withdrawals", params={"as_of": since - 1}).json() == {"withdrawals": []}
-    assert client.get("/v1/taint/erasures").json() == {"erasures": []}
+    assert client.get("/v1/taint/withdrawals", params={"as_of": since - 1}).json()["withdrawals"] == []
+    assert client.get("/v1/taint/erasures").json()["erasures"] == []
     for as_of, mark in ((since, since), (since - 1, None)):
         run = client.get(f"/v1/runs/{PROPOSER}", params={"as_of": as_of}).json()["run"]
         (row,) = client.get("/v1/runs", params={"limit": 1, "after": PROPOSER[:-1], "as_of": as_of}).json()["runs"]
