@@ -23,9 +23,7 @@ from .test_rest_samples import append, client_of
 pytestmark = pytest.mark.reads
 
 PRICES = PriceBookSet(version=2, per_action=1, per_second=1, per_thousand_input_tokens=1, per_thousand_output_tokens=1)
-NO_STATE = frozenset(
-    {"/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/blobs/{address}", "/v1/events/stream"}
-)
+NO_STATE = frozenset({"/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/blobs/{address}", "/v1/events/stream"})
 """What answers of the service itself, not of the log at a position."""
 
 EMPTY_HANDED = {
