@@ -1,14 +1,19 @@
-"""`flywheel serve`: the dashboard and the REST API."""
+"""`flywheel serve`: the dashboard, the REST API, and the capture proxy, with the champion behind it if it is asked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 import uvicorn
 
 from ..app import create_app
+from ..house import House
 from ..ports import listen
+from ..serving.local_champion import open_champion
+from ..serving.local_upstream import CHAMPION, LocalChampion
 from ..settings import read_settings
 from .db import first_token
 from .interrupts import INTERRUPTED, leave_to_server
@@ -18,16 +23,38 @@ from .output import open_project, say
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: FLYWHEEL_HOST.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: FLYWHEEL_PORT.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|llamacpp:FOLDER|transformers:FOLDER",
+            help="Serve the champion on this base behind the proxy, as the model `champion`.",
+        ),
+    ] = None,
 ) -> None:
-    """Serve the dashboard and the REST API until interrupted. Prints an admin token if there is none yet."""
+    """Serve the dashboard and the REST API until interrupted. Prints an admin token if there is none yet.
+
+    With --model, a change of the champion is followed: its weights are loaded and checked, then new calls get them.
+    """
     settings = read_settings()
-    with open_project() as house:
+    with open_project() as house, _champion(house, model) as champion:
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
         say(f"Serving on http://{address}:{taken}. The dashboard is at /; endpoints: docs/rest.md")
-        config = uvicorn.Config(create_app(house), log_level="warning", access_log=False)
+        if champion is not None:
+            present = champion.deployment.present
+            say(f"The model {CHAMPION!r} is {present.artifact} at /ext-NAME/v1, followed as the champion changes.")
+        config = uvicorn.Config(create_app(house, champion), log_level="warning", access_log=False)
         server = uvicorn.Server(config)
         with leave_to_server():
             server.run(sockets=[listener])
     raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _champion(house: House, model: str | None) -> Iterator[LocalChampion | None]:
+    if model is None:
+        yield None
+        return
+    with open_champion(house, model, say) as champion:
+        yield champion

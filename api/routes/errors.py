@@ -32,6 +32,11 @@ class TooManyBodies(FlywheelError):
     at a time, or have {setting} raised where `flywheel serve` runs."""
 
 
+class TooManyBytes(FlywheelError):
+    """The bodies of all callers hold {actual} bytes and this one adds more than fits: expected at most {expected} together. Nothing was
+    written. Send it again after a second, or have FLYWHEEL_BODY_BYTES raised where `flywheel serve` runs."""
+
+
 class BodyTooSlow(FlywheelError):
     """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
     bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""

@@ -13,6 +13,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from agents.models.servers.errors import ServingRefused
+from agents.rollouts.errors import BenchmarkInstance
+from agents.suites.errors import NoPlan, NoSuite, OtherEnvironment
 from eventlog.database import database_error
 from eventlog.errors import (
     AppendInterrupted,
@@ -33,12 +36,13 @@ from eventlog.errors import (
 )
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
-from ..errors import BadPosition, NotSetUp, Unknown
+from ..errors import BadPosition, NoModel, NotPredicted, NotSetUp, PredictionDiffers, SessionBusy, Unknown
 from ..serving.errors import (
     BadCall,
     NoUpstream,
     OthersRun,
     PromptTooLarge,
+    ReferenceChanged,
     RewardReported,
     RunClosed,
     RunUnnamed,
@@ -62,6 +66,7 @@ from .errors import (
     ReservedEvent,
     RoleTooLow,
     TooManyBodies,
+    TooManyBytes,
     Unprocessable,
 )
 from .reading import POSITION_HEADER, position_for, reply
@@ -90,7 +95,9 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     RewardReported: 409,
+    PredictionDiffers: 409,
     RunClosed: 409,
+    SessionBusy: 409,
     TokenNameTaken: 409,
     BlobErased: 410,
     SubjectGone: 410,
@@ -100,11 +107,20 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
+    BenchmarkInstance: 422,
+    NoModel: 422,
+    NoPlan: 422,
+    NoSuite: 422,
+    NotPredicted: 422,
+    OtherEnvironment: 422,
+    ReferenceChanged: 422,
+    ServingRefused: 422,
     Unprocessable: 422,
     UnstorableNumber: 422,
     UnstorableText: 422,
     LogBusy: 429,
     TooManyBodies: 429,
+    TooManyBytes: 429,
     UpstreamAnswered: 502,
     UpstreamLost: 502,
     UpstreamRefused: 502,
@@ -151,7 +167,7 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy | TooManyBodies):
+    if isinstance(error, LogBusy | TooManyBodies | TooManyBytes):
         answer.headers["Retry-After"] = "1"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"

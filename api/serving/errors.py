@@ -50,3 +50,12 @@ class UpstreamAnswered(FlywheelError):
 
 class UpstreamLost(FlywheelError):
     """The model server at {url} gave no whole answer: {actual}. Nothing was recorded of this call; try it again."""
+
+
+class ReferenceChanged(FlywheelError):
+    """At the reference {reference}, which is {path} here, lies {actual}: expected {expected}. Nothing was played. Publish the checkpoint
+    again with `flywheel checkpoint publish`, or name the place where it lies unchanged."""
+
+
+class NothingDeployed(FlywheelError):
+    """The deployment {deployment!r} serves no model yet. Try again in a few seconds; `flywheel serve --model` says what it loads."""

@@ -20,7 +20,7 @@ from .capture import Capture, RunOpening
 from .dialects import CallDialect, error_body
 from .errors import UpstreamLost
 from .openai_calls import with_additions, without_additions
-from .upstream import StreamEvent, Upstream
+from .upstream import AnyUpstream, StreamEvent
 
 _LOG = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Forwarding:
     """One call on its way: what the caller asked, as whom, and the model server for it."""
 
     capture: Capture
-    upstream: Upstream
+    upstream: AnyUpstream
     dialect: CallDialect
     opening: RunOpening
     call: ModelCall

@@ -10,6 +10,7 @@ from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
+from agents.executors.endpoint import EndpointPolicies
 from agents.executors.executor import Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
@@ -22,7 +23,7 @@ from eventlog.events import EvaluationOpened, SweepPlanned
 
 from ..errors import OtherExecutor, WrongWay
 from ..settings import Settings
-from .models import agent_model, local_folder, local_host
+from .models import agent_model, local_folder, local_host, weights_endpoint
 
 
 class Way(StrEnum):
@@ -51,7 +52,8 @@ def executor_of(
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
-    `folder_of`. On an environment `inside` this process only a policy and the executors of its kit can play.
+    `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. On an environment `inside` this process
+    only a policy and the executors of its kit can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted.
     """
     own = {} if inside is None else inside.executors
@@ -70,6 +72,10 @@ def executor_of(
                 with local_host(settings, model, folder_of) as (host, files_of):
                     yield LocalPolicies(host, files_of, opening, settings.policy_wording)
                 return
+            if settings.model_base is not None:
+                with weights_endpoint(settings, model, folder_of) as server:
+                    yield EndpointPolicies(server, opening, settings.policy_wording)
+                return
             with agent_model(settings, model) as asked:
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
         case Way.DEMONSTRATION:
@@ -86,7 +92,8 @@ def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], I
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
     name = None if executor.name == PLAN.name else executor.name
-    return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+    has_model = isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies)
+    return name, executor.model.name if has_model else None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:

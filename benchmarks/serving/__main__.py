@@ -1,4 +1,4 @@
-"""`make bench-serving`: parity of llama.cpp with Transformers, on a tiny model and on SmolLM2."""
+"""`make bench-serving`: parity of llama.cpp with Transformers on two models, and flips of the champion."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from eventlog.weights_folder import Base
 from tests.tiny import make_base, planted_checkpoint
 from trainer.gguf_base import base_from_gguf
 
+from .flips import TARGETS, flip_champion
 from .parity import PROMPTS, Form, compare
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "serving.md"
@@ -38,13 +39,17 @@ def main(
     models: Annotated[Path | None, typer.Option(help="Folder of weights to keep [a temporary one].")] = None,
     only: Annotated[str | None, typer.Option(help="One model: tiny or smollm2 [both].")] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of llama.cpp.")] = 1,
+    flips: Annotated[int, typer.Option(min=0, help="Flips of the champion under readers; 0: none.")] = 1000,
     write: Annotated[bool, typer.Option("--write", help="Also write the table into its page.")] = False,
 ) -> None:
-    """Compare llama.cpp with Transformers in float32."""
+    """Compare llama.cpp with Transformers in float32, and flip the champion under readers."""
     warnings.simplefilter("ignore")  # warnings of libraries; tests check ours
     disable_progress_bar()
     with tempfile.TemporaryDirectory() as folder:
         figures, targets = measure(models or Path(folder), only, threads)
+        if flips:
+            figures |= flip_champion(models or Path(folder), flips)
+            targets |= TARGETS
     library = load_library()
     note = f"{platform.machine()}, {library.package} {version(library.package)}, torch {version('torch')}; "
     note += f"{len(PROMPTS)} prompts each, logprobs of tokens drawn at temperature 1."

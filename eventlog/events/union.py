@@ -13,6 +13,7 @@ from . import (
     gate,
     memory,
     policy,
+    predictions,
     recovery,
     rewards,
     rewrites,
@@ -67,6 +68,8 @@ AnyEvent = (
     | gate.SealedInspected
     | gate.VerdictReached
     | champion.ChampionPointed
+    | champion.ArtifactDeployed
+    | champion.DeploymentFailed
     | delegation.LoopOpened
     | delegation.IterationDecided
     | delegation.WorkerReturned
@@ -80,6 +83,8 @@ AnyEvent = (
     | delegation.ToolForged
     | delegation.SkillSaved
     | delegation.LoopClosed
+    | predictions.RunRequested
+    | predictions.RunCancelled
     | policy.PriceBookSet
     | policy.RunsWithdrawn
     | policy.EventsDisowned

@@ -44,7 +44,10 @@ _THERE = """SELECT args->>'sweep', args->>'spec' FROM procrastinate_jobs
 _OPEN = text("""SELECT count(*) FROM procrastinate_jobs
     WHERE queue_name = :queue AND status IN ('todo', 'doing')""")
 _CANCEL = text("""SELECT procrastinate_cancel_job_v1(id, false, false) FROM procrastinate_jobs
-    WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo' ORDER BY id FOR UPDATE""")
+    WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo'
+    AND (CAST(:spec AS text) IS NULL OR args->>'spec' = :spec) ORDER BY id FOR UPDATE""")
+_IN_SESSION = text("""SELECT args->>'spec' FROM procrastinate_jobs
+    WHERE queue_name = :queue AND lock = :lock AND status IN ('todo', 'doing') ORDER BY id LIMIT 1""")
 _SERVER = text("""SELECT concat_ws(' ', pg_postmaster_start_time(), stats_reset)
     FROM pg_stat_bgwriter""")  # a server that has crashed resets its statistics
 _BEATS = text("SELECT id, last_heartbeat FROM procrastinate_workers")
@@ -153,10 +156,16 @@ class RolloutQueue:
         with self.engine.connect() as connection:
             return int(connection.execute(_OPEN, {"queue": self.name}).scalar_one())
 
-    def cancel(self, sweep: str) -> int:
-        """Cancel the waiting jobs of a sweep and return their number; running ones end."""
+    def cancel(self, sweep: str, spec: str | None = None) -> int:
+        """Cancel the waiting jobs of a sweep, or of one spec in it, and return their number; running ones end."""
         with self.engine.begin() as connection:
-            return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
+            return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep, "spec": spec}).all())
+
+    def open_in_session(self, state: StateKey) -> str | None:
+        """The spec of a session that waits or runs, None if there is none."""
+        with self.engine.connect() as connection:
+            found = connection.execute(_IN_SESSION, {"queue": self.name, "lock": _lock_of(state)}).scalar()
+        return None if found is None else str(found)
 
     def heartbeats(self) -> Heartbeats:
         """Read the last heartbeats of all workers."""
@@ -243,7 +252,7 @@ class RolloutQueue:
             jobs = [
                 Queued(
                     queue=self.name,
-                    lock=None if ticket.state_key is None else f"state:{ticket.state.profile}",
+                    lock=None if ticket.state_key is None else _lock_of(ticket.state),
                     queueing_lock=None,
                     task_name=TASK,
                     task_kwargs=ticket.args,
@@ -255,6 +264,11 @@ class RolloutQueue:
                 manager.batch_defer_jobs(jobs, connection=cursor.connection)
             except ConnectorException as error:
                 raise error.__cause__ or error from None  # what the driver said
+
+
+def _lock_of(state: StateKey) -> str:
+    """Lock of a session's jobs, which run one at a time."""
+    return f"state:{state.profile}"
 
 
 def _as_arrays(lost: Mapping[int, datetime]) -> dict[str, Any]:
