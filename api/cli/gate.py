@@ -19,7 +19,7 @@ from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
 from ..queries.verdicts import find_verdict, may_tell, verdict_row
-from .gate_run import run_gate, print_verdict
+from .gate_run import print_verdict, run_gate
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say, table
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)

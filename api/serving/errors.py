@@ -59,3 +59,7 @@ class ReferenceChanged(FlywheelError):
 
 class NothingDeployed(FlywheelError):
     """The deployment {deployment!r} serves no model yet. Try again in a few seconds; `flywheel serve --model` says what it loads."""
+
+
+class TargetRefused(FlywheelError):
+    """Nothing was written for the deploy target: {actual}; expected {expected}."""
