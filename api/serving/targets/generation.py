@@ -93,7 +93,7 @@ class Serve:
         return self.runner.answer(body)
 '''
 
-_TRUSS_MODEL: Final = '''"""The Truss of a base in llama.cpp, by `flywheel deploy`; FLYWHEEL_LORA_ADAPTER fixes its adapter."""
+_TRUSS_MODEL: Final = '''"""A Truss by `flywheel deploy`: FLYWHEEL_LORA_ADAPTER fixes its adapter."""
 
 import json
 import os
