@@ -281,8 +281,3 @@ class NotPredicted(FlywheelError):
 
 class PredictionDiffers(FlywheelError):
     """The run was not planned: {what} {key!r} was used for another request ({actual}). Take a new one, or send the same request again."""
-
-
-class SessionBusy(FlywheelError):
-    """The run was not planned: the state key {actual!r} is in use by the run {run}, which has not ended. Wait for it or cancel it, or
-    take another key."""

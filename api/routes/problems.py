@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
 from agents.models.servers.errors import ServingRefused
-from agents.rollouts.errors import BenchmarkInstance
+from agents.rollouts.errors import BenchmarkInstance, SessionBusy
 from agents.suites.errors import NoPlan, NoSuite, OtherEnvironment
 from eventlog.database import database_error
 from eventlog.errors import (
@@ -36,7 +36,7 @@ from eventlog.errors import (
 )
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
-from ..errors import BadPosition, NoModel, NotPredicted, NotSetUp, PredictionDiffers, SessionBusy, Unknown
+from ..errors import BadPosition, NoModel, NotPredicted, NotSetUp, PredictionDiffers, Unknown
 from ..serving.errors import (
     BadCall,
     NoUpstream,

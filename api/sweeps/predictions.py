@@ -20,7 +20,7 @@ from eventlog.weights_folder import read_base
 from projections.engine.views import Views
 from projections.runs import DEMONSTRATION, PLANLESS
 
-from ..errors import NoModel, NotPredicted, PredictionDiffers, SessionBusy
+from ..errors import NoModel, NotPredicted, PredictionDiffers
 from ..house import House
 from ..queries.predictions import PREFIX, cancellation_stream, planned_prediction
 from .jobs import jobs_of
@@ -110,14 +110,13 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     (spec,) = event.specs
     queue = RolloutQueue(house.engine, asked.environment)
     ticket = JobTicket(sweep, spec.spec_id, spec.state_key)
-    if asked.state_key is not None and (held := queue.open_in_session(ticket.state)) is not None:
-        raise SessionBusy(actual=asked.state_key, run=held)
     requested = RunRequested(
         run=spec.spec_id, sweep=sweep, environment=asked.environment, by=asked.by, request=asked.request
     )
     actor = f"api:{asked.by}"
     plan = Append(f"sweep/{sweep}", (event,), actor, expect=_version(house, sweep))
-    result = queue.plan(plan, [ticket], [Append(stream, (requested,), actor, expect=0)])
+    request = Append(stream, (requested,), actor, expect=0)
+    result = queue.plan(plan, [ticket], [request], alone=None if asked.state_key is None else ticket.state)
     return None if isinstance(result, Rejected) else spec.spec_id
 
 

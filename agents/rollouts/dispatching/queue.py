@@ -28,6 +28,7 @@ from eventlog.events import SweepPlanned
 from eventlog.postgres import LockingSession
 from eventlog.store import Acceptance, Append, Committed, Rejected
 
+from ..errors import SessionBusy
 from .heartbeats import Heartbeats
 from .held_jobs import delivery_of
 from .state_keys import StateKey, independent, plain_name, session
@@ -46,8 +47,8 @@ _OPEN = text("""SELECT count(*) FROM procrastinate_jobs
 _CANCEL = text("""SELECT procrastinate_cancel_job_v1(id, false, false) FROM procrastinate_jobs
     WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo'
     AND (CAST(:spec AS text) IS NULL OR args->>'spec' = :spec) ORDER BY id FOR UPDATE""")
-_IN_SESSION = text("""SELECT args->>'spec' FROM procrastinate_jobs
-    WHERE queue_name = :queue AND lock = :lock AND status IN ('todo', 'doing') ORDER BY id LIMIT 1""")
+_IN_SESSION = """SELECT args->>'spec' FROM procrastinate_jobs
+    WHERE queue_name = %s AND lock = %s AND status IN ('todo', 'doing') ORDER BY id LIMIT 1"""
 _SERVER = text("""SELECT concat_ws(' ', pg_postmaster_start_time(), stats_reset)
     FROM pg_stat_bgwriter""")  # a server that has crashed resets its statistics
 _BEATS = text("SELECT id, last_heartbeat FROM procrastinate_workers")
@@ -125,14 +126,19 @@ class RolloutQueue:
         planned: Sequence[JobTicket],
         further: Sequence[Append] = (),
         session: LockingSession | None = None,
+        alone: StateKey | None = None,
     ) -> Sequence[Acceptance] | Rejected:
         """Append the event that plans a sweep together with `further`, and add its jobs, all in one transaction.
 
         The transaction is made in the `session` that holds a lock, if given. An append that was refused or made before
-        adds no jobs. Raises LogUnavailable, StatementEnded, DatabaseRefused, LogFull, LockLost.
+        adds no jobs. Raises SessionBusy if the session `alone` has an open job, LogUnavailable, StatementEnded,
+        DatabaseRefused, LogFull, LockLost.
         """
         result: Sequence[Acceptance] | Rejected = ()
         with self._lock(session) as cursor:
+            held = None if alone is None else cursor.execute(_IN_SESSION, (self.name, _lock_of(alone))).fetchone()
+            if held is not None and alone is not None:
+                raise SessionBusy(actual=alone.key, run=held[0])
             result = judge_group(by_call(cursor, [encode_append(each) for each in (append, *further)]))
             if isinstance(result, Rejected):
                 raise psycopg.Rollback
@@ -160,12 +166,6 @@ class RolloutQueue:
         """Cancel the waiting jobs of a sweep, or of one spec in it, and return their number; running ones end."""
         with self.engine.begin() as connection:
             return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep, "spec": spec}).all())
-
-    def open_in_session(self, state: StateKey) -> str | None:
-        """The spec of a session that waits or runs, None if there is none."""
-        with self.engine.connect() as connection:
-            found = connection.execute(_IN_SESSION, {"queue": self.name, "lock": _lock_of(state)}).scalar()
-        return None if found is None else str(found)
 
     def heartbeats(self) -> Heartbeats:
         """Read the last heartbeats of all workers."""
