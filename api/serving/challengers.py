@@ -15,6 +15,7 @@ from typing import Final
 
 from agents.executors.local import FolderOf
 from agents.models.llamacpp.network import PREFIX as LLAMACPP
+from agents.models.llamacpp.network import Kind
 from agents.models.local.network import PREFIX as TRANSFORMERS
 from agents.models.servers.errors import ChallengerUnfit
 from agents.models.servers.plan import Artefact, Challenger, ServedBase, Server, ServingPlan, find_mounted, plan_serving
@@ -74,7 +75,7 @@ def find_challenger(house: House, wanted: Challenger, model: str | None = None) 
     folder_of: FolderOf = folders_of(house)
     if path.is_file():
         place = _published(state, path)
-        kind = "adapter" if place.form == _ADAPTER else "merged"
+        kind: Kind = "adapter" if place.form == _ADAPTER else "merged"
         file = adopt_file(settings.model_folder, path, state.checkpoint, state.base, kind)
         settings = settings.model_copy(update={"model_gguf": _MERGED.get(place.form, settings.model_gguf)})
         return ReferencedWeights(state.checkpoint, model, plan, settings, _instead(folder_of, state.checkpoint, file))
