@@ -34,7 +34,7 @@ def open_champion(house: House, model: str, say: Callable[[str], None]) -> Itera
         deployment = Deployment()
         deploy_champion(house, deployment, load)
         served = host.served
-        tokens = {
+        tokens: dict[str, str | bool] = {
             "tokenizer": served.tokenizer,
             "chat_template": served.chat_template,
             "processed_logprobs": served.processed,

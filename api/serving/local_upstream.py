@@ -130,7 +130,7 @@ def chat_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _choice(place: int, sample: Sample, *, ids: bool) -> dict[str, Any]:
-    tokens = [
+    tokens: list[dict[str, Any]] = [
         {"token": each.text, "logprob": each.logprob, "bytes": None, "top_logprobs": []} for each in sample.tokens or ()
     ]
     return {
