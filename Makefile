@@ -51,7 +51,7 @@ test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
 	@$(BIN)/python -m pytest -m "serving or llamacpp" tests/serving tests/contract/test_model_backends.py $(ARGS)
 
-bench-serving: .venv/.serving ## parity of llama.cpp with transformers, on a tiny model and on SmolLM2
+bench-serving: .venv/.serving ## parity of llama.cpp with transformers on two models, and flips of the champion
 	@$(BIN)/python -m benchmarks.serving $(ARGS)
 
 pictures: .venv/.dev ## the pictures of the documentation, as the tests take them

@@ -27,6 +27,7 @@ from .routes import (
     metrics,
     outcomes,
     pieces,
+    predict,
     problems,
     proxy,
     rewrites,
@@ -42,6 +43,7 @@ from .routes.parameters import check_parameters
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
+from .serving.local_upstream import LocalChampion
 
 DESCRIPTION = f"""
 An event-sourced platform that makes agents better from their own runs, and keeps the evidence.
@@ -77,6 +79,7 @@ _TAGS = [
     {"name": "blobs", "description": "Bytes that events refer to: upload them before the event, read them by address."},
     {"name": "datasets", "description": "Frozen training rows selected from runs."},
     {"name": "checkpoints", "description": "Trained weights and their lineage."},
+    {"name": "predict", "description": "Have a task played once: asked for, looked at, called off."},
     {"name": "taint", "description": "Withdrawn runs, erased subjects, and what was learned from a run."},
 ]
 
@@ -100,6 +103,7 @@ _RESOURCES = (
     checkpoints,
     blobs,
     taint,
+    predict,
 )
 
 
@@ -111,8 +115,11 @@ class _Api(FastAPI):
         return schema
 
 
-def create_app(house: House) -> FastAPI:
-    """Create the application. Endpoints are synchronous, as the store is, and run on threads of the server's pool."""
+def create_app(house: House, champion: LocalChampion | None = None) -> FastAPI:
+    """Create the application; a champion in this process, if there is one, answers the calls of the proxy.
+
+    Endpoints are synchronous, as the store is, and run on threads of the server's pool.
+    """
     app = _Api(
         title="flywheel",
         version="0.1.0",
@@ -125,6 +132,7 @@ def create_app(house: House) -> FastAPI:
         responses={422: problems.problem_of("Part of the request is invalid.")},
     )
     app.state.house = house
+    app.state.champion = champion
     app.state.places = Places()
     app.state.stream_seconds = event_stream.LONGEST_S
     app.state.is_stopping = lambda: False  # a server that stops tells it, so that streams end

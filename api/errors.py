@@ -309,3 +309,11 @@ class WebhookFailed(FlywheelError):
 
 class TooManyWebhooks(FlywheelError):
     """The project has {actual} webhooks: expected at most {expected}. Remove one with `flywheel webhook remove`."""
+
+
+class NotPredicted(FlywheelError):
+    """The run was not planned: {where} is {actual}, expected {expected}."""
+
+
+class PredictionDiffers(FlywheelError):
+    """The run was not planned: {what} {key!r} was used for another request ({actual}). Take a new one, or send the same request again."""

@@ -24,6 +24,7 @@ from projections.engine.views import PostgresViews, catch_up_views
 
 from .positions import read_position
 from .settings import Settings
+from .tokens import TokenCache
 
 if TYPE_CHECKING:
     from agents.learning.similarity import Embeddings
@@ -53,6 +54,11 @@ class House:
     def gatekeeper(self) -> Projector:
         """Projector of tokens alone: the other projections may be behind or parked, and are not waited for."""
         return Projector(self.engine, (ACCESS,), self.store)
+
+    @cached_property
+    def known_tokens(self) -> TokenCache:
+        """The accepted tokens as they were last read."""
+        return TokenCache(self.store)
 
     @cached_property
     def frames(self) -> FrameViews:

@@ -75,6 +75,13 @@ class Settings(BaseSettings):
     bodies_per_token: int = Field(
         default=32, ge=1, le=100_000, description="bodies by one token that may be received at once; see bodies"
     )
+    body_bytes: int = Field(
+        default=512 * 2**20,
+        ge=1024,
+        le=2**40,
+        description="bytes that the bodies of all callers may hold together, those of model calls until they are "
+        "answered; beyond them 429",
+    )
     body_seconds: int = Field(
         default=15,
         ge=1,
@@ -134,6 +141,21 @@ class Settings(BaseSettings):
     )
     model_processed_logprobs: bool = Field(
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
+    )
+
+    model_base: str | None = Field(
+        default=None,
+        pattern=r"^[0-9a-f]{64}$",
+        description="digest of the base that its endpoint serves, where that is vLLM which loads adapters; unset: none",
+    )
+    model_store: str | None = Field(
+        default=None,
+        pattern=r"^/",
+        description="where that endpoint sees the folder of models; unset: at the same path",
+    )
+    mounts: dict[str, Path] = Field(
+        default_factory=dict,
+        description='volumes of references such as store:/ck, as JSON: {"store": "/mnt/store"}',
     )
 
     model_gguf: Literal["f32", "f16", "q8_0"] = Field(

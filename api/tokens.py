@@ -5,17 +5,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
+from eventlog.chain import EXACT
 from eventlog.errors import FlywheelError
 from eventlog.events import TokenIssued, TokenRevoked, TokenRole
-from eventlog.store import Append, EventStore, KeyReused
+from eventlog.postgres import PostgresStore
+from eventlog.store import Append, EventStore, KeyReused, Position
 from projections.access import ACCESS, TokenState
-from projections.engine.views import Views
+from projections.engine.views import PostgresViews, Views
 
 from .errors import Unknown
 
 STREAM = "access"
+_CHANGES: Final = ("TokenIssued", "TokenRevoked", "EventsDisowned")
+"""The types of the events that change which tokens are accepted."""
 _PREFIX = "fw_"
 _BYTES = 32
 
@@ -55,6 +61,39 @@ def holder(views: Views, presented: str) -> TokenState | None:
         if is_same and not state.is_revoked:
             found = state
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TokenSnapshot:
+    """The tokens that were accepted at a position, by the digest of their text."""
+
+    upto: Position
+    tokens: Mapping[str, TokenState]
+
+
+class TokenCache:
+    """The accepted tokens, for as long as the log holds nothing that changes them: one small read for each look.
+
+    Without it each call of a model would fold the log first, whose head the call before has moved. Thread-safe.
+    """
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._known: TokenSnapshot | None = None
+
+    def find(self, presented: str) -> tuple[TokenState, Position] | None:
+        """The token and the position at which it was read; None if it is not known to be accepted now."""
+        known = self._known
+        if known is None:
+            return None
+        changes = self._store.read_stored(after=known.upto, upto=Position(EXACT), types=_CHANGES)
+        found = known.tokens.get(_hash_token(presented))
+        return None if found is None or next(changes, None) is not None else (found, known.upto)
+
+    def keep(self, views: PostgresViews) -> None:
+        """Keep what the views hold."""
+        accepted = {state.digest: state for state in views.find(ACCESS).values() if not state.is_revoked}
+        self._known = TokenSnapshot(views.upto, accepted)
 
 
 def find_token(views: Views, name: str) -> TokenState | None:

@@ -57,3 +57,8 @@ class BadTaskFile(FlywheelError):
     """The file {file} is not a valid list of tasks: {actual}; expected {expected}."""
 
     is_usage = True
+
+
+class SessionBusy(FlywheelError):
+    """The run was not planned: the state key {actual!r} is in use by the run {run}, which has not ended. Wait for it or cancel it, or
+    take another key."""

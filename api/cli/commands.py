@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Learn from runs, in rounds, until the budget is spent."),
     "serve": ("serve:serve", "Serve the dashboard and the REST API until interrupted."),
+    "deploy": ("deploy:deploy", "Write a Modal app or a Truss that serves the model."),
     "ui": ("ui:ui", "Open the dashboard in a browser."),
     "mcp": ("mcp:mcp", "Serve tools that read the log to an agent, over standard input and output."),
     "worker": ("worker:worker", "Play queued rollouts, alone or with other workers."),

@@ -1,4 +1,4 @@
-"""`flywheel serve`: the dashboard and the REST API."""
+"""`flywheel serve`: the dashboard, the REST API, and the capture proxy, with the champion behind it if it is asked."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import uvicorn
 from ..app import create_app
 from ..house import House
 from ..ports import listen
+from ..serving.local_champion import open_champion
+from ..serving.local_upstream import CHAMPION, LocalChampion
 from ..settings import read_settings
 from ..webhooks.addresses import read_networks
 from ..webhooks.deliver import deliver_until
@@ -24,16 +26,29 @@ from .output import open_project, say
 def serve(
     host: Annotated[str | None, typer.Option(help="The address to listen on. Default: FLYWHEEL_HOST.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: FLYWHEEL_PORT.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|llamacpp:FOLDER|transformers:FOLDER",
+            help="Serve the champion on this base behind the proxy, as the model `champion`.",
+        ),
+    ] = None,
 ) -> None:
-    """Serve the dashboard and the REST API until interrupted. Prints an admin token if there is none yet."""
+    """Serve the dashboard and the REST API until interrupted. Prints an admin token if there is none yet.
+
+    With --model, a change of the champion is followed: its weights are loaded and checked, then new calls get them.
+    """
     settings = read_settings()
     read_networks(settings.webhook_networks)
-    with open_project() as house:
+    with open_project() as house, _champion(house, model) as champion:
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)
         say(f"Serving on http://{address}:{taken}. The dashboard is at /; endpoints are at /docs.")
-        app = create_app(house)
+        if champion is not None:
+            present = champion.deployment.present
+            say(f"The model {CHAMPION!r} is {present.artifact} at /ext-NAME/v1, followed as the champion changes.")
+        app = create_app(house, champion)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         app.state.is_stopping = lambda: server.should_exit
         with webhooks_beside(house), leave_to_server():
@@ -52,3 +67,12 @@ def webhooks_beside(house: House) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+@contextmanager
+def _champion(house: House, model: str | None) -> Iterator[LocalChampion | None]:
+    if model is None:
+        yield None
+        return
+    with open_champion(house, model, say) as champion:
+        yield champion

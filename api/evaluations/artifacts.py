@@ -30,6 +30,7 @@ from projections.verdicts import VERDICTS
 from ..course import BASE
 from ..errors import BadArtifactName, Unknown
 from ..house import House
+from ..queries.champion import present_champion
 
 _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
@@ -96,6 +97,14 @@ def challenger(house: House, name: str) -> tuple[Artifact, Blob]:
         model = house.embeddings_of(artifact.memory)
         return build_scoped_memory(views, artifact.weights, artifact.memory, base, without, embeddings=model)
     return build_memory_artifact(views, artifact.weights, without=quarantined, embeddings=house.embeddings)
+
+
+def champion_with_weights(house: House, weights: str) -> tuple[Artifact, Blob]:
+    """The champion's memory with other weights. Raises FactMissing, BlobMissing."""
+    memory = present_champion(house.views()).pointed_artifact().memory
+    if memory.upto == 0:
+        return forget_everything(weights)
+    return Artifact(weights=weights, memory=memory), house.blobs.get(memory.digest)
 
 
 def list_pieces(house: House, memory: Blob) -> list[dict[str, Any]]:

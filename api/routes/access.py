@@ -11,6 +11,7 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from eventlog.events import TokenRole
+from eventlog.store import Position
 from projections.access import ACCESS, TokenState
 from projections.engine.builds import bookmarks
 from projections.engine.views import PostgresViews
@@ -38,14 +39,21 @@ def admit_token(
     """The token that was presented, if its role suffices. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
+    found, upto = house.known_tokens.find(presented.credentials) or _read_token(house, presented.credentials)
+    mark(request, upto)
+    check_role(found, least, f"call {request.method} {request.scope['path']}")
+    return found
+
+
+def _read_token(house: House, presented: str) -> tuple[TokenState, Position]:
+    """The token in the log, and the position of the reading. Raises NotAuthorized, ProjectionParked."""
     views = access_views(house)
-    found = holder(views, presented.credentials)
+    found = holder(views, presented)
     if found is None:
         known = "The bearer token is not accepted" if has_any(views) else "No token was issued yet"
         raise NotAuthorized(actual=known)
-    mark(request, views.upto)
-    check_role(found, least, f"call {request.method} {request.scope['path']}")
-    return found
+    house.known_tokens.keep(views)
+    return found, views.upto
 
 
 Caller = Annotated[TokenState, Depends(caller)]

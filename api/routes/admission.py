@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from eventlog.errors import LogBusy
 
 from ..house import House
-from .errors import TooManyBodies, TooManyStreams
+from .errors import TooManyBodies, TooManyBytes, TooManyStreams
 from .problems import refusal
 
 APPENDS = ("POST", "/v1/events")
@@ -37,6 +37,7 @@ class Places:
         self._appends = 0
         self._bodies = Counter[str]()
         self._streams = Counter[str]()
+        self.bytes_held = 0
 
     @cached_property
     def _threads(self) -> CapacityLimiter:
@@ -87,6 +88,31 @@ class Places:
             yield
         finally:
             self._streams[token] -= 1
+
+
+class ByteLease:
+    """The bytes of one body, counted among those of all callers from their arrival until the release."""
+
+    def __init__(self, places: Places, most: int) -> None:
+        self._places, self._most = places, most
+        self._own = 0
+
+    def add(self, count: int) -> None:
+        """Count bytes that have arrived. Raises TooManyBytes."""
+        if self._places.bytes_held + count > self._most:
+            raise TooManyBytes(actual=self._places.bytes_held, expected=self._most)
+        self._places.bytes_held += count
+        self._own += count
+
+    def release(self) -> None:
+        """Give the bytes back. A second time does nothing."""
+        self._places.bytes_held -= self._own
+        self._own = 0
+
+
+def lease_bytes(app: FastAPI, house: House) -> ByteLease:
+    """A lease for the body of one request."""
+    return ByteLease(places_of(app), house.settings.body_bytes)
 
 
 def places_of(app: FastAPI) -> Places:

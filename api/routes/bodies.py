@@ -13,7 +13,7 @@ from eventlog.errors import FlywheelError
 from projections.access import TokenState
 
 from ..house import House
-from .admission import places_of
+from .admission import ByteLease, lease_bytes, places_of
 from .errors import BodyCut, BodyTooSlow
 
 BYTES_PER_SECOND = 256 * 1024
@@ -22,20 +22,33 @@ BYTES_PER_SECOND = 256 * 1024
 
 @asynccontextmanager
 async def hold_body(
-    request: Request, house: House, token: TokenState, at_most: int, too_large: type[FlywheelError]
+    request: Request,
+    house: House,
+    token: TokenState,
+    at_most: int,
+    too_large: type[FlywheelError],
+    lease: ByteLease | None = None,
 ) -> AsyncIterator[bytes]:
     """A request body by the holder of a token, of at most `at_most` bytes. It keeps a place until the block ends.
 
-    Reading stops as soon as the body is too large or late. Raises TooManyBodies, `too_large`, BodyTooSlow, BodyCut.
+    Its bytes count among those of all callers until the block ends, or with a `lease` until that is released.
+    Reading stops as soon as the body is too large or late. Raises TooManyBodies, TooManyBytes, `too_large`,
+    BodyTooSlow, BodyCut.
     """
     announced = request.headers.get("Content-Length", "")
     if announced.isdecimal() and int(announced) > at_most:
         raise too_large(actual=f"{announced} bytes", expected=at_most)
-    with places_of(request.app).take_body(house, token.token):
-        yield await _receive(request, at_most, house.settings.body_seconds, too_large)
+    own = lease_bytes(request.app, house)
+    try:
+        with places_of(request.app).take_body(house, token.token):
+            yield await _receive(request, at_most, house.settings.body_seconds, too_large, lease or own)
+    finally:
+        own.release()
 
 
-async def _receive(request: Request, at_most: int, seconds: int, too_large: type[FlywheelError]) -> bytes:
+async def _receive(
+    request: Request, at_most: int, seconds: int, too_large: type[FlywheelError], lease: ByteLease
+) -> bytes:
     """The body; its first bytes get `seconds` to arrive."""
     body = bytearray()
     with CancelScope(deadline=current_time() + seconds) as waiting:
@@ -44,6 +57,7 @@ async def _receive(request: Request, at_most: int, seconds: int, too_large: type
                 body += part
                 if len(body) > at_most:
                     raise too_large(actual=f"more than {at_most} bytes", expected=at_most)
+                lease.add(len(part))
                 waiting.deadline += len(part) / BYTES_PER_SECOND
         except ClientDisconnect as gone:
             raise BodyCut(actual=len(body)) from gone

@@ -36,6 +36,11 @@ class TooManyStreams(FlywheelError):
     """{actual} streams {what} are open, as many as may be at once. Close one, or read pages of GET /v1/events instead."""
 
 
+class TooManyBytes(FlywheelError):
+    """The bodies of all callers hold {actual} bytes and this one adds more than fits: expected at most {expected} together. Nothing was
+    written. Send it again after a second, or have FLYWHEEL_BODY_BYTES raised where `flywheel serve` runs."""
+
+
 class BodyTooSlow(FlywheelError):
     """Only {actual} bytes of the body had arrived in time: expected all of it within {expected} seconds and one more for each {rate}
     bytes. Nothing was written. Send it again over a faster connection, or have FLYWHEEL_BODY_SECONDS raised."""

@@ -13,6 +13,9 @@ from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackErro
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
+from agents.models.servers.errors import ServingRefused
+from agents.rollouts.errors import BenchmarkInstance, SessionBusy
+from agents.suites.errors import NoPlan, NoSuite, OtherEnvironment
 from eventlog.database import database_error
 from eventlog.errors import (
     AppendInterrupted,
@@ -33,12 +36,13 @@ from eventlog.errors import (
 )
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
-from ..errors import BadPosition, EmptyDataset, NotSetUp, Unknown
+from ..errors import BadPosition, EmptyDataset, NoModel, NotPredicted, NotSetUp, PredictionDiffers, Unknown
 from ..serving.errors import (
     BadCall,
     NoUpstream,
     OthersRun,
     PromptTooLarge,
+    ReferenceChanged,
     RewardReported,
     RunClosed,
     RunUnnamed,
@@ -63,6 +67,7 @@ from .errors import (
     ReservedEvent,
     RoleTooLow,
     TooManyBodies,
+    TooManyBytes,
     TooManyStreams,
     Unprocessable,
 )
@@ -92,7 +97,9 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendKeyReused: 409,
     NotThereYet: 409,
     RewardReported: 409,
+    PredictionDiffers: 409,
     RunClosed: 409,
+    SessionBusy: 409,
     TokenNameTaken: 409,
     BlobErased: 410,
     SubjectGone: 410,
@@ -102,12 +109,21 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
+    BenchmarkInstance: 422,
     EmptyDataset: 422,
+    NoModel: 422,
+    NoPlan: 422,
+    NoSuite: 422,
+    NotPredicted: 422,
+    OtherEnvironment: 422,
+    ReferenceChanged: 422,
+    ServingRefused: 422,
     Unprocessable: 422,
     UnstorableNumber: 422,
     UnstorableText: 422,
     LogBusy: 429,
     TooManyBodies: 429,
+    TooManyBytes: 429,
     TooManyStreams: 429,
     UpstreamAnswered: 502,
     UpstreamLost: 502,
@@ -156,7 +172,7 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy | TooManyBodies | TooManyStreams):
+    if isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams):
         answer.headers["Retry-After"] = "1"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"

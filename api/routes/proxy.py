@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Final
+from weakref import finalize
 
 from anyio import to_thread
 from fastapi import FastAPI, Request, Response
@@ -20,13 +21,15 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
-from ..serving.calls import read_object
+from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
-from ..serving.forwarding import Forwarding, relay
-from ..serving.upstream import Upstream, check_model, open_upstream, served_tokens
+from ..serving.forwarding import Forwarding
+from ..serving.local_upstream import LocalChampion, LocalUpstream
+from ..serving.upstream import AnyUpstream, check_model, open_upstream, served_tokens
 from .access import admit_token
+from .admission import ByteLease, lease_bytes
 from .bodies import hold_body
 from .errors import ForeignRunName
 from .problems import error_status
@@ -34,19 +37,26 @@ from .reading import house_of
 
 ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200
+READ_HERE: Final = 32 * 1024
+"""Bytes of a body that is read without a thread: its JSON takes less than a millisecond."""
 
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the connections to the model server while the application runs."""
     house: House = app.state.house
-    app.state.upstream = open_upstream(house.settings)
-    app.state.capture = Capture(house, served_tokens(house.settings))
+    champion: LocalChampion | None = app.state.champion
+    if champion is None:
+        app.state.upstream = open_upstream(house.settings)
+        app.state.capture = Capture(house, served_tokens(house.settings))
+    else:
+        app.state.upstream = LocalUpstream(champion.deployment)
+        app.state.capture = Capture(house, champion.tokens, champion.deployment)
     try:
         yield
     finally:
         if app.state.upstream is not None:
-            await app.state.upstream.client.aclose()
+            await app.state.upstream.aclose()
 
 
 def routes() -> list[Route]:
@@ -75,23 +85,37 @@ async def _models(request: Request) -> Response:
         await to_thread.run_sync(_admit, request, house_of(request))
     except FlywheelError as problem:
         return _refusal(CHAT, problem)
-    upstream: Upstream | None = request.app.state.upstream
+    upstream: AnyUpstream | None = request.app.state.upstream
     names = [] if upstream is None else [upstream.model]
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": "flywheel"} for name in names]
     return JSONResponse({"object": "list", "data": listed})
 
 
 async def _forward(request: Request, house: House, dialect: CallDialect, run: str | None) -> Response:
+    """Forward a call; the bytes of its body count until it is answered."""
+    lease = lease_bytes(request.app, house)
+    answer: Response | None = None
+    try:
+        answer = await _answer(request, house, dialect, run, lease)
+    finally:
+        if isinstance(answer, StreamingResponse):
+            finalize(answer, lease.release)  # also if nobody begins to read it
+        else:
+            lease.release()
+    return answer
+
+
+async def _answer(request: Request, house: House, dialect: CallDialect, run: str | None, lease: ByteLease) -> Response:
     try:
         token = await to_thread.run_sync(_admit, request, house)
-        async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge) as raw:
-            body = await to_thread.run_sync(read_object, raw)
-            call = await to_thread.run_sync(dialect.read_call, body)
+        async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge, lease) as raw:
+            body, call = await _read_call(dialect, raw)
             del raw
         upstream = check_model(request.app.state.upstream, dialect, call.model)
         opening = _opening(request, token, run)
         capture: Capture = request.app.state.capture
-        await to_thread.run_sync(capture.open_run, opening)
+        if not capture.is_open(opening):
+            await to_thread.run_sync(capture.open_run, opening)
         forwarding = Forwarding(
             capture,
             upstream,
@@ -100,8 +124,7 @@ async def _forward(request: Request, house: House, dialect: CallDialect, run: st
             call,
             body,
             request.headers,
-            wants_logprobs=house.settings.model_logprobs,
-            wants_token_ids=house.settings.model_token_ids,
+            *_recorded_besides(request.app, house),
         )
         if not call.is_streamed:
             return JSONResponse(await forwarding.answer())
@@ -111,7 +134,37 @@ async def _forward(request: Request, house: House, dialect: CallDialect, run: st
         return _refusal(dialect, problem)
     except SQLAlchemyError as problem:
         return _refusal(dialect, database_error(problem))
-    return StreamingResponse(relay(parts), media_type="text/event-stream", headers={"Cache-Control": "no-cache"})
+    return StreamingResponse(
+        _closing(parts, lease), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+    )
+
+
+async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], ModelCall]:
+    """The body and the call in it; a long one is read in a thread. Raises BadCall."""
+
+    def read() -> tuple[dict[str, Any], ModelCall]:
+        body = read_object(raw)
+        return body, dialect.read_call(body)
+
+    return read() if len(raw) <= READ_HERE else await to_thread.run_sync(read)
+
+
+def _recorded_besides(app: FastAPI, house: House) -> tuple[bool, bool]:
+    """Whether logprobs and token ids are asked for besides what the caller asks."""
+    champion: LocalChampion | None = app.state.champion
+    if champion is not None:
+        return champion.has_logprobs, True
+    return house.settings.model_logprobs, house.settings.model_token_ids
+
+
+async def _closing(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
+    """The parts, and the end of the call at the model server where the caller hangs up."""
+    try:
+        async with aclosing(parts) as own:
+            async for part in own:
+                yield part
+    finally:
+        lease.release()
 
 
 def _admit(request: Request, house: House) -> TokenState:

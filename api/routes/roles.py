@@ -21,6 +21,8 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("POST", "/v1/blobs"): "ingest",
     ("POST", "/v1/events"): "ingest",
     ("POST", "/v1/runs/*/reward"): "ingest",
+    ("POST", "/v1/predict"): "operate",
+    ("POST", "/v1/predict/*/cancel"): "operate",
     ("POST", "/v1/slices"): "operate",
 }
 """The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import link_messages
+from eventlog.blobs.postgres import without_flush
 from eventlog.events import (
     Artifact,
     Memory,
@@ -26,6 +27,7 @@ from eventlog.store import Append, Committed, Conflict
 
 from ..house import House
 from .calls import ModelAnswer, ModelCall
+from .deployments import Deployment
 from .errors import OthersRun, RunClosed
 
 if TYPE_CHECKING:
@@ -70,8 +72,14 @@ class Capture:
 
     house: House
     served: Mapping[str, str | bool]
+    deployment: Deployment | None = None
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
+
+    def is_open(self, opening: RunOpening) -> bool:
+        """True if this process knows that the run began."""
+        with self._lock:
+            return _key(opening) in self._known
 
     def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
@@ -88,7 +96,7 @@ class Capture:
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
         event, blobs = call_event(opening.run, call, answer, self.served)
-        self.house.blobs.put(blobs)
+        without_flush(self.house.blobs).put(blobs)
         self._append(opening, event)
 
     def _append(self, opening: RunOpening, event: ModelCalled) -> None:
@@ -141,6 +149,7 @@ class Capture:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])
+        weights = "base" if self.deployment is None else self.deployment.present.artifact.weights
         return RunStarted(
             run=opening.run,
             spec=Spec(
@@ -159,7 +168,7 @@ class Capture:
                 max_steps=0,
                 success_conditions=(),
             ),
-            artifact=Artifact(weights="base", memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)),
+            artifact=Artifact(weights=weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)),
             executor=EXECUTOR,
             plan=nothing.digest,
             applied=(),

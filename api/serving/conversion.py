@@ -18,7 +18,7 @@ from typing import Final, Literal
 from agents.executors.local import FolderOf
 from agents.models.llamacpp.network import SIDECAR, Kind, describe_gguf
 from eventlog.events import Form
-from eventlog.weights_folder import Base
+from eventlog.weights_folder import Base, file_digest
 from trainer.gguf_names import ADAPTERS
 from trainer.making import making_in
 
@@ -27,6 +27,7 @@ from ..errors import NotConverted
 Precision = Literal["f32", "f16", "q8_0"]
 
 FOLDER: Final = "gguf"
+SUFFIX: Final = ".gguf"
 _FORMS: Final[dict[Precision, Form]] = {"f32": "gguf-f32", "f16": "gguf-f16", "q8_0": "gguf-q8_0"}
 _TAIL: Final = 800
 
@@ -68,8 +69,13 @@ class Conversions:
         return self._file(digest, kind, form, (str(folder), digest))
 
     def files_of(self, folder_of: FolderOf) -> FolderOf:
-        """Function that returns the file of a checkpoint by its digest, converted at the first call."""
-        return lambda digest: self.checkpoint_file(digest, folder_of(digest))
+        """Function that returns the GGUF file of a checkpoint by its digest, converted at the first call."""
+
+        def file_of(digest: str) -> Path:
+            found = folder_of(digest)
+            return found if found.suffix == SUFFIX else self.checkpoint_file(digest, found)
+
+        return file_of
 
     def _file(self, weights: str, kind: Kind, form: Form, more: Sequence[str]) -> Path:
         place = self.folder / FOLDER / f"{weights}-{form}.gguf"
@@ -83,3 +89,19 @@ class Conversions:
                 os.replace(file, place)  # noqa: PTH105 atomic
                 os.replace(file.with_suffix(SIDECAR), place.with_suffix(SIDECAR))  # noqa: PTH105 atomic
         return place
+
+
+def adopt_file(folder: Path, file: Path, weights: str, base: str, kind: Kind) -> Path:
+    """A GGUF file that lies elsewhere, read-only perhaps, as a link among the converted ones, with its description.
+
+    The caller has checked that the file holds these weights.
+    """
+    place = folder / FOLDER / f"{weights}-{file_digest(file)[:16]}{SUFFIX}"
+    if not place.with_suffix(SIDECAR).exists():
+        with making_in(place.parent, f"adopting-{weights[:16]}") as making:
+            link = making / place.name
+            link.symlink_to(file.resolve())
+            describe_gguf(link, weights, base, kind)
+            os.replace(link, place)  # noqa: PTH105 atomic
+            os.replace(link.with_suffix(SIDECAR), place.with_suffix(SIDECAR))  # noqa: PTH105 atomic
+    return place

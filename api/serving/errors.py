@@ -58,3 +58,16 @@ class NoSuchRun(FlywheelError):
 
 class TooManyCalls(FlywheelError):
     """The run has made {expected} model calls: expected no more. End the run, or ask for more in one call."""
+
+
+class ReferenceChanged(FlywheelError):
+    """At the reference {reference}, which is {path} here, lies {actual}: expected {expected}. Nothing was played. Publish the checkpoint
+    again with `flywheel checkpoint publish`, or name the place where it lies unchanged."""
+
+
+class NothingDeployed(FlywheelError):
+    """The deployment {deployment!r} serves no model yet. Try again in a few seconds; `flywheel serve --model` says what it loads."""
+
+
+class TargetRefused(FlywheelError):
+    """Nothing was written for the deploy target: {actual}; expected {expected}."""

@@ -21,7 +21,7 @@ from .capture import RunOpening
 from .dialects import CallDialect, error_body
 from .errors import UpstreamLost
 from .openai_calls import with_additions, without_additions
-from .upstream import StreamEvent, Upstream
+from .upstream import AnyUpstream, StreamEvent
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Forwarding:
     """One call on its way: what the caller asked, as whom, and the model server for it."""
 
     capture: CallRecorder
-    upstream: Upstream
+    upstream: AnyUpstream
     dialect: CallDialect
     opening: RunOpening
     call: ModelCall

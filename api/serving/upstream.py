@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httpx2
 
@@ -30,7 +30,7 @@ _VERSION: Final = "2023-06-01"
 _PASSED: Final = ("anthropic-version", "anthropic-beta", "openai-beta")
 """Headers of a caller that its model server has to see."""
 
-LOCAL: Final = "transformers:"
+LOCAL: Final = ("transformers:", "llamacpp:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,10 @@ class Upstream:
     url: str
     model: str
     client: httpx2.AsyncClient
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self.client.aclose()
 
     def headers(self, given: Mapping[str, str]) -> dict[str, str]:
         """The headers of a caller that are passed on. Its key is not: the pool has the server's own."""
@@ -85,6 +89,39 @@ class Upstream:
             yield _events(answer, self.url)
         finally:
             await answer.aclose()
+
+
+class AnyUpstream(Protocol):
+    """What answers the calls of the proxy: a model server, or a model in this process."""
+
+    @property
+    def api(self) -> Api:
+        """The API that it speaks."""
+        ...
+
+    @property
+    def url(self) -> str:
+        """Where it is, for messages."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model's name for callers."""
+        ...
+
+    async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        """See Upstream."""
+        ...
+
+    def stream(
+        self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[AsyncIterator[StreamEvent]]:
+        """See Upstream."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close what it holds open."""
+        ...
 
 
 class _named:  # noqa: N801  (a context manager, used as a function)
@@ -166,11 +203,12 @@ def served_tokens(settings: Settings) -> dict[str, str | bool]:
     }
 
 
-def check_model(upstream: Upstream | None, dialect: CallDialect, model: str) -> Upstream:
+def check_model(upstream: AnyUpstream | None, dialect: CallDialect, model: str) -> AnyUpstream:
     """The model server if it speaks the dialect and has the model. Raises NoUpstream, UnknownModel."""
     if upstream is None:
         raise NoUpstream(
-            actual="FLYWHEEL_MODEL names no model server", expected="FLYWHEEL_MODEL and FLYWHEEL_MODEL_URL"
+            actual="FLYWHEEL_MODEL names no model server",
+            expected="FLYWHEEL_MODEL and FLYWHEEL_MODEL_URL, or the option --model",
         )
     if upstream.api != dialect.api:
         raise NoUpstream(

@@ -11,6 +11,7 @@ from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.demonstration import Demonstrator
+from agents.executors.endpoint import EndpointPolicies
 from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
@@ -27,7 +28,7 @@ from projections.runs import is_agent
 from ..errors import OtherExecutor, WrongWay
 from ..settings import Settings
 from .agents import agent_executor
-from .models import agent_model, local_folder, local_host
+from .models import agent_model, local_folder, local_host, weights_endpoint
 
 
 class Way(StrEnum):
@@ -58,7 +59,8 @@ def executor_of(
 
     An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
-    `folder_of`. On an environment `inside` this process only a policy and the executors of its kit can play.
+    `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. On an environment `inside` this process
+    only a policy and the executors of its kit can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted,
     BadSetting.
     """
@@ -84,6 +86,10 @@ def executor_of(
                 with local_host(settings, model, folder_of) as (host, files_of):
                     yield LocalPolicies(host, files_of, opening, settings.policy_wording)
                 return
+            if settings.model_base is not None:
+                with weights_endpoint(settings, model, folder_of) as server:
+                    yield EndpointPolicies(server, opening, settings.policy_wording)
+                return
             with agent_model(settings, model) as asked:
                 yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
         case Way.DEMONSTRATION:
@@ -102,7 +108,9 @@ def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     if isinstance(executor, AgentExecutor):
         return executor.agent.recorded, executor.agent.text
     name = None if executor.name == PLAN.name else executor.name
-    return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+    if isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies):
+        return name, executor.model.name
+    return name, None
 
 
 def advice_budget_of(executor: Executor) -> int | None:

@@ -32,6 +32,7 @@ from ..house import House
 from ..queries.costs import present_prices
 from ..queries.courses import pieces_retired_in_course
 from ..queries.facts import require
+from ..queries.predictions import PREFIX
 from ..reporter import Reporter
 from .advisor import advisor_of
 from .executors import inspector_of
@@ -177,7 +178,8 @@ def play_one(house: House, means: Means, job: Job, state: StateKey) -> Played:
     """
     refuse_session_not_kept(job.spec.state_key, means.executor)
     job = _with_memory(job, means.executor)
-    place = ProfileScope(job.environment, job.spec.sweep, means.executor.name)
+    sweep = PREFIX if job.spec.sweep.startswith(PREFIX) else job.spec.sweep  # predictions share their sessions
+    place = ProfileScope(job.environment, sweep, means.executor.name)
     with hold_profile(TableKeeper(house.engine), state, place) as holding:
         played = rollout(job, house.store, without_flush(house.blobs), means, holding.profile)
         if played.stands:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import SecretStr
@@ -21,6 +21,7 @@ from agents.models.local.network import PREFIX as TRANSFORMERS
 from agents.models.local.network import TransformersEngine
 from agents.models.model import Model, Served
 from agents.models.openai import OpenAI, OpenAISettings
+from agents.models.servers.vllm import VllmAdapters, VllmServer
 from agents.models.wire import Patience
 from eventlog.weights_folder import read_base
 
@@ -97,6 +98,50 @@ def local_folder(settings: Settings, name: str | None = None) -> Path | None:
     wanted = (settings.model if name is None else name) or ""
     found = next((prefix for prefix in (TRANSFORMERS, LLAMACPP) if wanted.startswith(prefix)), None)
     return None if found is None else Path(wanted.removeprefix(found))
+
+
+def has_weights(settings: Settings, name: str | None = None) -> bool:
+    """True if each run is played by the weights of its artifact: in this process, or by an endpoint that loads them."""
+    return local_folder(settings, name) is not None or settings.model_base is not None
+
+
+@contextmanager
+def weights_endpoint(settings: Settings, name: str | None, folder_of: FolderOf) -> Iterator[VllmServer]:
+    """The endpoint of the settings as a server of checkpoints from `folder_of`. Raises NoModel, BadEndpoint."""
+    wanted, base = settings.model if name is None else name, settings.model_base
+    if wanted is None or base is None:
+        raise NoModel(actual="FLYWHEEL_MODEL_BASE or the model is not set", expected="a model and its base's digest")
+    adapters = VllmAdapters(base, folder_of, _place_there(settings))
+    endpoint = _openai_settings(settings, wanted)
+    with closing(VllmServer(endpoint, adapters)) as server:
+        yield server
+
+
+def _place_there(settings: Settings) -> Callable[[Path], PurePosixPath]:
+    """Function that returns the path by which the endpoint sees a folder of FLYWHEEL_MODELS."""
+    store, folder = settings.model_store, settings.model_folder.resolve()
+
+    def place_of(path: Path) -> PurePosixPath:
+        own = path.resolve()
+        if store is None or not own.is_relative_to(folder):
+            return PurePosixPath(own)
+        return PurePosixPath(store) / own.relative_to(folder)
+
+    return place_of
+
+
+def _openai_settings(settings: Settings, name: str) -> OpenAISettings:
+    served = _served_tokens(settings)
+    return OpenAISettings(
+        model=name,
+        api_key=settings.model_key,
+        base_url=settings.model_url or openai.BASE_URL,
+        offers_logprobs=settings.model_logprobs,
+        offers_token_ids=settings.model_token_ids,
+        tokenizer=None if served is None else served.tokenizer,
+        chat_template=None if served is None else served.chat_template,
+        processed_logprobs=served is not None and served.processed,
+    )
 
 
 @contextmanager

@@ -10,8 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from agents.models.llamacpp.context import CacheType
 from agents.models.llamacpp.network import LlamaEngine
 from agents.models.local.host import Host
+from agents.models.local.sampling import draw_token, uniform
 from agents.models.model import ChatMessage, Completion, CompletionRequest, Model
 from api.serving.conversion import Conversions, Precision
 from eventlog.events import Sampling
@@ -31,30 +33,51 @@ PROMPTS = tuple(f"{ask.format(thing)} {order}" for thing in THINGS for ask in AS
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What llama.cpp computes in: the precision of its weights, and the type of its attention cache."""
+
+    precision: Precision
+    cache: CacheType = "f32"
+
+    def __str__(self) -> str:
+        """Name of the form in the table."""
+        return self.precision if self.cache == "f32" else f"{self.precision} with a cache in {self.cache}"
+
+
+@dataclass(frozen=True, slots=True)
 class Parity:
-    """Answers that are equal but for ties, and the distances of logprobs; `tokens` is how many were compared."""
+    """Answers that are equal but for ties, and the distances of logprobs.
+
+    `again` counts drawn answers whose bytes come again when their logged ids are teacher-forced, `ended` those of them
+    that end their turn themselves.
+    """
 
     equal: int
     largest: float
     mean: float
-    tokens: int
+    again: int
+    ended: int
 
 
-def compare(
-    base: Base, checkpoint: Checkpoint | None, precision: Precision, models: Path, tokens: int, threads: int
-) -> Parity:
+def compare(base: Base, checkpoint: Checkpoint | None, form: Form, models: Path, tokens: int, threads: int) -> Parity:
     """Compare the answers of both to all prompts, of the base or of a checkpoint on it."""
-    conversions = Conversions(models, base, precision)
+    conversions = Conversions(models, base, form.precision)
     network = reference(base, checkpoint)
-    with closing(Host(base.path, LlamaEngine(conversions.base_file(), threads))) as ours:
+    with closing(Host(base.path, LlamaEngine(conversions.base_file(), threads, cache=form.cache))) as ours:
         found = ours.base()
         if checkpoint is not None:
             found = ours.adapted_model(checkpoint.digest, conversions.files_of(lambda _: checkpoint.path))
         greedy = answer(found, 0, tokens)
         drawn = answer(found, MICRO, tokens)
-    equal = sum(is_greedy(network, each) for each in greedy)
+        again = [is_drawn_again(network, ours, each, seed) for seed, each in enumerate(drawn)]
     distances = [distance for each in drawn for distance in apart(network, each)]
-    return Parity(equal, max(distances), fmean(distances), len(distances))
+    return Parity(
+        equal=sum(is_greedy(network, each) for each in greedy),
+        largest=max(distances),
+        mean=fmean(distances),
+        again=sum(again),
+        ended=sum(each.samples[0].finish == "stop" for each, same in zip(drawn, again, strict=True) if same),
+    )
 
 
 def reference(base: Base, checkpoint: Checkpoint | None) -> Any:
@@ -96,6 +119,22 @@ def apart(network: Any, found: Completion) -> list[float]:
     (sample,) = found.samples
     logged = [token.logprob for token in sample.tokens or ()]
     return [abs(float(row[token]) - own) for row, token, own in zip(known, ids, logged, strict=True)]
+
+
+def is_drawn_again(network: Any, host: Host, found: Completion, seed: int) -> bool:
+    """True if Transformers, forced along the logged ids, draws their bytes again by the same seed, its end included.
+
+    A draw that falls within TIE of the border between two tokens is excused, as either is right.
+    """
+    logits, ids = _logits(network, found)
+    (sample,) = found.samples
+    first = len(found.prompt_token_ids or ())
+    for place, (row, token) in enumerate(zip(logits.numpy(), ids, strict=True), start=first):
+        number = uniform(seed, 0, place)
+        near = {draw_token(row, MICRO, MICRO, min(1.0, max(0.0, each)))[0] for each in (number - TIE, number + TIE)}
+        if token not in near | {draw_token(row, MICRO, MICRO, number)[0]}:
+            return False
+    return host.dialogue.text(ids).encode() == sample.text.encode()
 
 
 def _logits(network: Any, found: Completion) -> tuple[Any, Sequence[int]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .models import *
     from .plans import *
     from .policy import *
+    from .predictions import *
     from .recovery import *
     from .rewards import *
     from .rewrites import *
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from .webhooks import *
 
 NAMES: dict[str, str] = {
-    "champion": "ChampionPointed",
+    "champion": "ArtifactDeployed ChampionPointed DeploymentFailed",
     "courses": "Budget CourseClosed CourseLoop CourseOpened",
     "datasets": (
         "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
@@ -69,6 +70,7 @@ NAMES: dict[str, str] = {
     ),
     "models": "CheckName ModelRole Said Sampling",
     "plans": "ActionName Spec Step StepType TaskSpec Template places unroll",
+    "predictions": "RunCancelled RunRequested",
     "policy": "EventsDisowned PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked TokenRole",
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",

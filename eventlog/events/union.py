@@ -13,6 +13,7 @@ from . import (
     gate,
     memory,
     policy,
+    predictions,
     recovery,
     rewards,
     rewrites,
@@ -68,6 +69,8 @@ AnyEvent = (
     | gate.SealedInspected
     | gate.VerdictReached
     | champion.ChampionPointed
+    | champion.ArtifactDeployed
+    | champion.DeploymentFailed
     | delegation.LoopOpened
     | delegation.IterationDecided
     | delegation.WorkerReturned
@@ -81,6 +84,8 @@ AnyEvent = (
     | delegation.ToolForged
     | delegation.SkillSaved
     | delegation.LoopClosed
+    | predictions.RunRequested
+    | predictions.RunCancelled
     | policy.PriceBookSet
     | policy.RunsWithdrawn
     | policy.EventsDisowned

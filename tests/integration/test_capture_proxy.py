@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from api.app import create_app
 from api.house import House
-from api.tokens import issue
+from api.tokens import issue, revoke
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import ModelCalled
 from tests.model_server import Answering, Asked, ModelServer, message, model_server
@@ -342,3 +342,56 @@ def test_a_caller_that_hangs_up_leaves_no_call_and_no_open_connection(served: Ca
 
 async def _pause() -> None:
     await anyio.sleep(0.01)
+
+
+def test_a_token_is_refused_from_the_next_call_on_once_it_is_revoked(served: Callable[..., Any]) -> None:
+    proxy, upstream = served(lambda _: "four")
+    house = proxy[2]
+    asked: Any = {"model": MODEL, "messages": [{"role": "user", "content": "2 + 2?"}]}
+    for _ in range(2):
+        client_at(proxy, "ext-1").chat.completions.create(**asked)
+    revoke(house.store, house.views(), "agent", "a test", "test")
+    with pytest.raises(openai.AuthenticationError):
+        client_at(proxy, "ext-1").chat.completions.create(**asked)
+    assert len(upstream.asked) == 2
+
+
+def test_bodies_hold_their_bytes_until_their_calls_are_answered(served: Callable[..., Any]) -> None:
+    may = threading.Event()
+
+    def answer(asked: Asked) -> str:
+        assert "wait" not in asked.text or may.wait(10)
+        return "done"
+
+    proxy, upstream = served(answer, body_bytes=4096)
+
+    def ask(run: str, words: str) -> Any:
+        messages: Any = [{"role": "user", "content": words}]
+        return client_at(proxy, run).chat.completions.create(model=MODEL, messages=messages)
+
+    waiting = threading.Thread(target=ask, args=("ext-1", "wait " * 600))
+    waiting.start()
+    while not upstream.asked:
+        time.sleep(0.005)
+    with pytest.raises(openai.RateLimitError, match="FLYWHEEL_BODY_BYTES"):
+        ask("ext-2", "more " * 400)
+    may.set()
+    waiting.join()
+    assert ask("ext-2", "more " * 400).choices[0].message.content == "done"
+    for part in ask_streamed(proxy):
+        assert part
+    assert ask("ext-3", "more " * 700).choices[0].message.content == "done"
+
+
+def ask_streamed(proxy: Proxy) -> Sequence[str]:
+    """The statuses of streamed calls that the model server does not stream: each gives its bytes back."""
+    messages: Any = [{"role": "user", "content": "more " * 400}]
+    found = []
+    for number in range(3):
+        try:
+            list(
+                client_at(proxy, f"ext-s{number}").chat.completions.create(model=MODEL, messages=messages, stream=True)
+            )
+        except openai.APIError as problem:
+            found.append(str(problem))
+    return found

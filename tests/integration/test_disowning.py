@@ -14,7 +14,7 @@ from agents.executors.policy import PolicyExecutor
 from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.durable import Notice, Terms
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
-from api.cli import gate, sweep_setup
+from api.cli import gate_run, sweep_setup
 from api.controllers.both import begin_both
 from api.controllers.budgets import budget_of, close_course, open_course
 from api.controllers.fast import Controller
@@ -147,7 +147,7 @@ def test_whatever_decides_or_plays_refuses_to_begin_on_a_log_with_forged_events(
     champion = str(present_champion(house.views()).pointed_artifact())
     forge(house)
     nothing = cast("Any", SimpleNamespace(environment=None, inside=None))
-    for module in (gate, sweep_setup):
+    for module in (gate_run, sweep_setup):
         monkeypatch.setattr(module, "placed_at", lambda *_: nullcontext(nothing))
     slow_course = SlowCourse(stages=())
     controller = SlowController(house, nothing, "marketplace", slow_course, nothing, nothing)

@@ -16,7 +16,7 @@ from agents.models.llamacpp.network import SIDECAR, LlamaEngine, describe_gguf
 from agents.models.local.host import Host
 from agents.models.model import ChatMessage, CompletionRequest, Model
 from api.errors import NotConverted
-from api.serving.conversion import Conversions
+from api.serving.conversion import Conversions, adopt_file
 from eventlog.events import Sampling
 from eventlog.weights_folder import Base
 from tests.tiny import convert_here, make_base, planted_checkpoint
@@ -206,6 +206,30 @@ def test_a_file_is_converted_once_and_a_failure_says_why(base: Base, tmp_path: P
     ]
     with pytest.raises(NotConverted, match="CheckpointMissing"):
         found.checkpoint_file("5" * 64, tmp_path / "nowhere")
+
+
+def test_a_gguf_file_that_lies_elsewhere_is_served_where_it_lies_and_refused_once_it_changed(
+    host: Host, base: Base, made: dict[str, Path], saved: list[Checkpoint], tmp_path: Path
+) -> None:
+    one = saved[0]
+    elsewhere = Path(shutil.copyfile(made[one.digest], tmp_path / "adapter.gguf"))
+    link = adopt_file(tmp_path / "models", elsewhere, one.digest, base.digest, "adapter")
+    assert adopt_file(tmp_path / "models", elsewhere, one.digest, base.digest, "adapter") == link
+    file_of = Conversions(tmp_path / "weights", base, convert=convert_here).files_of(lambda _: link)
+    with closing(Host(base.path, LlamaEngine(made[base.digest]))) as other:
+        assert drawn(other.adapted_model(one.digest, file_of)) == drawn(
+            host.adapted_model(one.digest, made.__getitem__)
+        )
+    elsewhere.write_bytes(made[saved[1].digest].read_bytes())
+    with closing(Host(base.path, LlamaEngine(made[base.digest]))) as other, pytest.raises(AdapterUnfit, match="sha256"):
+        other.adapted_model(one.digest, file_of)
+
+
+def test_a_cache_in_half_precision_moves_logprobs_a_little(base: Base, made: dict[str, Path], host: Host) -> None:
+    with closing(Host(base.path, LlamaEngine(made[base.digest], cache="f16"))) as half:
+        found, exact = logprobs(half.base()), logprobs(host.base())
+        assert found != exact
+        assert found == pytest.approx(exact, abs=5e-3)
 
 
 def test_quantised_weights_give_no_logprobs_to_train_on(base: Base, tmp_path: Path) -> None:

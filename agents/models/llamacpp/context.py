@@ -1,7 +1,7 @@
 """One model of llama.cpp in memory with its context: decoding of tokens of several sequences, and adapters on it.
 
-The attention cache is float32 and shared by all sequences, flash attention is off: logits are those of Transformers in
-float32 but for rounding, which `make bench-serving` measures. For use by one thread.
+The attention cache is float32 by default and shared by all sequences, flash attention is off: logits are those of
+Transformers in float32 but for rounding, which `make bench-serving` measures. For use by one thread.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from ctypes import c_float, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ..errors import AdapterUnfit, BaseUnfit, DrawingFailed
-from .library import F32, Library
+from .library import TYPES, Library
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+CacheType = Literal["f32", "f16"]
 
 SEQUENCES: Final = 64
 """Most sequences of a context, in rows and kept prefixes together."""
@@ -35,12 +37,12 @@ class ReadToken:
 
 
 class Context:
-    """A GGUF model and its context of `cells` tokens in all sequences together.
+    """A GGUF model and its context of `cells` tokens in all sequences together, cached as numbers of type `cache`.
 
     Raises BaseUnfit if llama.cpp cannot load the file.
     """
 
-    def __init__(self, library: Library, file: Path, cells: int, threads: int) -> None:
+    def __init__(self, library: Library, file: Path, cells: int, threads: int, cache: CacheType = "f32") -> None:
         self.cells = cells
         self._c = library.c
         self._model = self._c.llama_model_load_from_file(str(file).encode(), self._c.llama_model_default_params())
@@ -49,7 +51,7 @@ class Context:
         params = self._c.llama_context_default_params()
         params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = cells, BATCH, BATCH, SEQUENCES
         params.n_threads = params.n_threads_batch = threads
-        params.type_k = params.type_v = F32
+        params.type_k = params.type_v = TYPES[cache]
         params.flash_attn_type = 0
         params.kv_unified = True
         self._context = self._c.llama_init_from_model(self._model, params)

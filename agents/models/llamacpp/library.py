@@ -19,8 +19,8 @@ from ..errors import LibrariesMissing, LibraryUnfit
 
 XLLAMACPP: Final = "xllamacpp"
 LLAMA_CPP_PYTHON: Final = "llama_cpp"
-F32: Final = 0
-"""ggml's number of the type float32."""
+TYPES: Final = {"f32": 0, "f16": 1}
+"""ggml's numbers of the types that the attention cache may have."""
 
 _CUT: Final = 512
 """n_ctx and n_ubatch that every version of llama.cpp starts from."""

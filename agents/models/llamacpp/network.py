@@ -12,7 +12,7 @@ from eventlog.weights_folder import Base, file_digest
 
 from ..errors import AdapterUnfit, BaseUnfit
 from ..local.network import BASE
-from .context import Context, ReadToken
+from .context import CacheType, Context, ReadToken
 from .library import Library, load_library
 from .sequences import Kept, SequencePool, SequenceRows
 
@@ -70,17 +70,20 @@ class _Weights:
 
 
 class LlamaNetwork:
-    """A base in llama.cpp with the weights that are loaded beside it. See Network. `scale` is that of every adapter.
+    """A base in llama.cpp with the weights that are loaded beside it, as an engine describes it. See Network.
 
     Raises BaseUnfit, LibrariesMissing, LibraryUnfit.
     """
 
-    def __init__(self, library: Library, base: GgufFile, cells: int, threads: int, scale: float = 1.0) -> None:
-        self._library, self._cells, self._threads, self._scale = library, cells, threads, scale
-        pool = SequencePool(Context(library, base.path, cells, threads))
+    def __init__(self, library: Library, base: GgufFile, cells: int, engine: LlamaEngine) -> None:
+        self._library, self._cells, self._engine = library, cells, engine
+        pool = SequencePool(self._context_of(base))
         self._loaded: dict[str, _Weights] = {BASE: _Weights(pool, None)}
         self._worn: int | None = None
         self.most_kept = cells // 2
+
+    def _context_of(self, model: GgufFile) -> Context:
+        return Context(self._library, model.path, self._cells, self._engine.threads, self._engine.cache)
 
     def new_cells(self, weights: str, kept: Kept) -> SequenceRows:
         """See Network."""
@@ -92,7 +95,7 @@ class LlamaNetwork:
             return
         own = self._loaded[BASE]
         if adapter.kind == "merged":
-            context = Context(self._library, adapter.path, self._cells, self._threads)
+            context = self._context_of(adapter)
             if context.vocabulary != own.pool.context.vocabulary:
                 actual, expected = context.vocabulary, own.pool.context.vocabulary
                 context.close()
@@ -132,7 +135,7 @@ class LlamaNetwork:
         """Activate these weights, and return the context that holds them."""
         wanted = self._loaded[weights]
         if not wanted.is_merged and wanted.handle != self._worn:
-            wanted.pool.context.wear(wanted.handle, self._scale)
+            wanted.pool.context.wear(wanted.handle, self._engine.scale)
             self._worn = wanted.handle
         return wanted.pool.context
 
@@ -142,13 +145,15 @@ class LlamaEngine:
     """Base models in llama.cpp. See ModelEngine.
 
     `file` is the base as GGUF, converted before; the files of checkpoints are read with what stands beside them.
-    `is_exact` is False for quantised weights, whose logprobs are too far from the trainer's.
+    `scale` is that of every adapter, `cache` the type of the attention cache. `is_exact` is False for quantised
+    weights, whose logprobs are too far from the trainer's.
     """
 
     file: Path
     threads: int = 1
     scale: float = 1.0
     package: str | None = None
+    cache: CacheType = "f32"
     is_exact: bool = True
     prefix: str = PREFIX
 
@@ -163,7 +168,7 @@ class LlamaEngine:
         except AdapterUnfit as problem:
             raise BaseUnfit(**problem.facts) from problem
         cells = max(CELLS, base.longest)
-        return LlamaNetwork(load_library(self.package), found, cells, self.threads, self.scale)
+        return LlamaNetwork(load_library(self.package), found, cells, self)
 
     def read_adapter(self, path: Path, digest: str, base: Base) -> GgufFile:
         """See ModelEngine."""

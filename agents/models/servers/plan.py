@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 
 from .errors import ChallengerAmbiguous, ChallengerUnfit, ReferenceMissing, ReferenceUnmounted, ReferenceUnreadable
 
-Server = Literal["llama.cpp", "vllm", "api"]
+Server = Literal["llama.cpp", "vllm", "transformers", "api"]
 
 ADAPTER, CHALLENGER = "_lora_adapter", "_challenger_model"
 MAX_RANK: Final = 64
@@ -26,6 +26,7 @@ MAX_RANK: Final = 64
 _WHOLE: Final = Decimal(1)
 _REFERENCE: Final = re.compile(r"(?:(?P<volume>[A-Za-z0-9][A-Za-z0-9._-]*):)?(?P<path>/[^\0]*[^/\0])")
 _SHOWN: Final = 8
+_NAMES: Final[Mapping[Server, str]] = {"vllm": "vLLM", "transformers": "Transformers"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +175,8 @@ def plan_serving(
     tag = f"{path.name}-{sha1(reference.encode(), usedforsecurity=False).hexdigest()[:_SHOWN]}"
     if wanted.model is not None:
         return _whole_model(base, path, found, tag)
-    if base.server == "vllm":
-        return _vllm_adapter(base, wanted, path, found, tag)
+    if base.server != "llama.cpp":
+        return _folder_adapter(base, wanted, path, found, tag)
     return _llama_adapter(base, wanted, path, found, tag, cache)
 
 
@@ -199,12 +200,18 @@ def _whole_model(base: ServedBase, path: PurePosixPath, found: Artefact, tag: st
     return ServingPlan("llama.cpp", base.name, ("-m", str(path), *_beside(base)), is_challenger=True, tag=tag)
 
 
-def _vllm_adapter(base: ServedBase, wanted: Challenger, path: PurePosixPath, found: Artefact, tag: str) -> ServingPlan:
-    """An adapter that vLLM serves under a name of its own, which requests must use."""
+def _folder_adapter(
+    base: ServedBase, wanted: Challenger, path: PurePosixPath, found: Artefact, tag: str
+) -> ServingPlan:
+    """An adapter that is loaded as a PEFT folder. vLLM serves it under a name of its own, which requests must use."""
     if not found.is_folder:
-        raise ChallengerUnfit(actual=f"{ADAPTER} is the file {path}", expected="a PEFT folder, which vLLM loads")
+        actual = f"{ADAPTER} is the file {path}"
+        raise ChallengerUnfit(actual=actual, expected=f"a PEFT folder, which {_NAMES[base.server]} loads")
     if wanted.scale != _WHOLE:
-        raise ChallengerUnfit(actual=f"the scale {wanted.scale} on vLLM", expected="1, because vLLM has no scale")
+        actual = f"the scale {wanted.scale} on {_NAMES[base.server]}"
+        raise ChallengerUnfit(actual=actual, expected=f"1, because {_NAMES[base.server]} has no scale")
+    if base.server == "transformers":
+        return ServingPlan("transformers", base.name, (), is_challenger=True, tag=tag)
     _refuse_rank(found, wanted.max_rank)
     if wanted.name == base.name:
         raise ChallengerUnfit(actual=f"the adapter's name is {wanted.name}", expected="another name than the base's")

@@ -28,6 +28,7 @@ from eventlog.events import SweepPlanned
 from eventlog.postgres import LockingSession
 from eventlog.store import Acceptance, Append, Committed, Rejected
 
+from ..errors import SessionBusy
 from .heartbeats import Heartbeats
 from .held_jobs import delivery_of
 from .state_keys import StateKey, independent, plain_name, session
@@ -44,7 +45,10 @@ _THERE = """SELECT args->>'sweep', args->>'spec' FROM procrastinate_jobs
 _OPEN = text("""SELECT count(*) FROM procrastinate_jobs
     WHERE queue_name = :queue AND status IN ('todo', 'doing')""")
 _CANCEL = text("""SELECT procrastinate_cancel_job_v1(id, false, false) FROM procrastinate_jobs
-    WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo' ORDER BY id FOR UPDATE""")
+    WHERE queue_name = :queue AND args->>'sweep' = :sweep AND status = 'todo'
+    AND (CAST(:spec AS text) IS NULL OR args->>'spec' = :spec) ORDER BY id FOR UPDATE""")
+_IN_SESSION = """SELECT args->>'spec' FROM procrastinate_jobs
+    WHERE queue_name = %s AND lock = %s AND status IN ('todo', 'doing') ORDER BY id LIMIT 1"""
 _SERVER = text("""SELECT concat_ws(' ', pg_postmaster_start_time(), stats_reset)
     FROM pg_stat_bgwriter""")  # a server that has crashed resets its statistics
 _BEATS = text("SELECT id, last_heartbeat FROM procrastinate_workers")
@@ -122,14 +126,19 @@ class RolloutQueue:
         planned: Sequence[JobTicket],
         further: Sequence[Append] = (),
         session: LockingSession | None = None,
+        alone: StateKey | None = None,
     ) -> Sequence[Acceptance] | Rejected:
         """Append the event that plans a sweep together with `further`, and add its jobs, all in one transaction.
 
         The transaction is made in the `session` that holds a lock, if given. An append that was refused or made before
-        adds no jobs. Raises LogUnavailable, StatementEnded, DatabaseRefused, LogFull, LockLost.
+        adds no jobs. Raises SessionBusy if the session `alone` has an open job, LogUnavailable, StatementEnded,
+        DatabaseRefused, LogFull, LockLost.
         """
         result: Sequence[Acceptance] | Rejected = ()
         with self._lock(session) as cursor:
+            held = None if alone is None else cursor.execute(_IN_SESSION, (self.name, _lock_of(alone))).fetchone()
+            if held is not None and alone is not None:
+                raise SessionBusy(actual=alone.key, run=held[0])
             result = judge_group(by_call(cursor, [encode_append(each) for each in (append, *further)]))
             if isinstance(result, Rejected):
                 raise psycopg.Rollback
@@ -153,10 +162,10 @@ class RolloutQueue:
         with self.engine.connect() as connection:
             return int(connection.execute(_OPEN, {"queue": self.name}).scalar_one())
 
-    def cancel(self, sweep: str) -> int:
-        """Cancel the waiting jobs of a sweep and return their number; running ones end."""
+    def cancel(self, sweep: str, spec: str | None = None) -> int:
+        """Cancel the waiting jobs of a sweep, or of one spec in it, and return their number; running ones end."""
         with self.engine.begin() as connection:
-            return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep}).all())
+            return len(connection.execute(_CANCEL, {"queue": self.name, "sweep": sweep, "spec": spec}).all())
 
     def heartbeats(self) -> Heartbeats:
         """Read the last heartbeats of all workers."""
@@ -243,7 +252,7 @@ class RolloutQueue:
             jobs = [
                 Queued(
                     queue=self.name,
-                    lock=None if ticket.state_key is None else f"state:{ticket.state.profile}",
+                    lock=None if ticket.state_key is None else _lock_of(ticket.state),
                     queueing_lock=None,
                     task_name=TASK,
                     task_kwargs=ticket.args,
@@ -255,6 +264,11 @@ class RolloutQueue:
                 manager.batch_defer_jobs(jobs, connection=cursor.connection)
             except ConnectorException as error:
                 raise error.__cause__ or error from None  # what the driver said
+
+
+def _lock_of(state: StateKey) -> str:
+    """Lock of a session's jobs, which run one at a time."""
+    return f"state:{state.profile}"
 
 
 def _as_arrays(lost: Mapping[int, datetime]) -> dict[str, Any]:

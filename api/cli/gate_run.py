@@ -1,0 +1,221 @@
+"""`flywheel gate run`: play a challenger against the champion on a benchmark, and judge it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from agents.envs.sandbox import PORT
+from agents.envs.sites.first import FIRST
+from agents.executors.local import FolderOf
+from agents.models.servers.plan import Challenger
+from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
+from gate.bands import explain_bands
+from gate.benchmark import sealed_instances
+from gate.explain import explain as explained
+from gate.live import describe_look
+from gate.renewal import newest_successor
+from projections.benchmarks import BENCHMARKS
+from projections.engine.views import Views
+from projections.verdicts import VerdictState
+
+from ..course import Course
+from ..environments.admission import first_admission, see_admission
+from ..environments.connect import Where, placed_at
+from ..environments.suites import pin_suite
+from ..errors import NotChampion, OtherBenchmark
+from ..evaluations import artifacts
+from ..evaluations.evaluate import challenge, play_and_settle
+from ..history.disown import refuse_forged
+from ..house import House
+from ..locks import only_controller
+from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
+from ..queries.champion import present_champion
+from ..queries.verdicts import find_verdict, may_tell, verdict_row
+from ..serving.challengers import find_challenger
+from ..settings import Settings
+from ..sweeps.executors import Way, executor_of
+from ..sweeps.models import has_weights
+from ..training.weights import folders_of
+from .course_options import refuse_memoryless
+from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say
+from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
+from .sweep_options import AgentOf, MaxParallel, Timeout, agent_of, dialect_from, refuse_idle
+
+EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
+
+
+def run_gate(
+    challenger: Annotated[str | None, typer.Option(help="The artifact to judge, such as base@212.")] = None,
+    champion: Annotated[
+        str | None, typer.Option(help="The expected champion, such as base@0. Default: the present one.")
+    ] = None,
+    benchmark: Annotated[
+        str | None, typer.Option(help="The benchmark to play. Default: the newest of the site.")
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option(help="The site. Default: that of the benchmark, or the first bundled one.")
+    ] = None,
+    *,
+    lora_adapter: Annotated[
+        str | None,
+        typer.Option(help="Judge the adapter at /path or volume:/path: a PEFT folder or a GGUF file. A policy plays."),
+    ] = None,
+    challenger_model: Annotated[
+        str | None, typer.Option(help="Judge the merged .gguf model at /path or volume:/path, played by a policy.")
+    ] = None,
+    test: Annotated[
+        Test, typer.Option(help="The test that decides; group_sequential and e_process may stop early.")
+    ] = "group_sequential",
+    executor: Annotated[
+        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
+    ] = Way.PLAN,
+    agent: AgentOf = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
+    ] = None,
+    max_parallel: MaxParallel = 4,
+    timeout: Timeout = None,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
+    as_json: AsJson = False,
+) -> None:
+    """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
+    executor = _way_of(executor, challenger, lora_adapter, challenger_model)
+    playing_agent = agent_of(agent, executor, timeout, model)
+    refuse_idle(executor, model, None)
+    rules = Rules.default(test)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
+    with open_project() as house:
+        served = _Served(house.settings, model, folders_of(house))
+        if challenger is not None:
+            chosen, memory = artifacts.challenger(house, challenger)
+        else:
+            found = find_challenger(house, Challenger(lora_adapter, challenger_model), model)
+            served = _Served(found.settings, found.model, found.folder_of)
+            chosen, memory = artifacts.champion_with_weights(house, found.weights)
+        _refuse_other_champion(house, champion)
+        _refuse_unlike(house, executor, served, chosen, is_agent=playing_agent is not None)
+        frozen = _benchmark(house, benchmark, site)
+        where = Where(url, admin_url, sandbox, port, admin_port)
+        with (
+            only_controller(house, frozen.environment) as own,
+            placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
+            executor_of(
+                executor,
+                served.settings,
+                model=served.model,
+                inside=placed.inside,
+                folder_of=served.folder_of,
+                agent=playing_agent,
+            ) as doing,
+        ):
+            refuse_forged(house.views())
+            reporter, client = TerminalReporter(), placed.environment
+            see_admission(own, client, frozen.environment, first_admission(placed, reporter))
+            _warn(own, frozen, chosen, rules)
+            pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
+            own.blobs.put([memory])
+            evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
+            play_and_settle(own, client, evaluation, course, reporter, doing)
+        views = house.views()
+        state = find_verdict(views, evaluation)
+        print_verdict(views, state, as_json=as_json)
+    raise typer.Exit(EXIT_CODES[state.decision or "void"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What policies play with: settings, model, and where checkpoints are."""
+
+    settings: Settings
+    model: str | None
+    folder_of: FolderOf
+
+
+def _way_of(executor: Way, challenger: str | None, adapter: str | None, model: str | None) -> Way:
+    """The executor: a policy where a reference names the challenger. Raises BadParameter unless one is named."""
+    named = [each for each in (challenger, adapter, model) if each is not None]
+    if len(named) != 1:
+        raise typer.BadParameter(
+            f"{len(named)} challengers are named: expected one of --challenger, --lora-adapter and --challenger-model"
+        )
+    if challenger is not None:
+        return executor
+    if executor not in {Way.PLAN, Way.POLICY}:
+        raise typer.BadParameter(f"weights are played by a policy, and not by {executor.value}: omit --executor")
+    return Way.POLICY
+
+
+def _refuse_other_champion(house: House, name: str | None) -> None:
+    """Raise NotChampion if the named artifact is not champion, and what `resolve_artifact` raises."""
+    if name is None:
+        return
+    present = present_champion(house.views()).pointed_artifact()
+    if str(artifacts.resolve_artifact(house, name)[0]) != str(present):
+        raise NotChampion(actual=name, expected=str(present))
+
+
+def _refuse_unlike(house: House, executor: Way, served: _Served, challenger: Artifact, *, is_agent: bool) -> None:
+    """Raise BadParameter if both arms would play alike, or if nothing plays the challenger's weights.
+
+    Arms of a policy differ in their weights, if these are loaded in this process or by the endpoint, or in what memory
+    tells them. Arms of an agent from outside differ in what they are told.
+    """
+    refuse_memoryless(executor)
+    present = present_champion(house.views()).pointed_artifact()
+    if executor is not Way.POLICY and not is_agent:
+        return
+    if present.weights != challenger.weights and (is_agent or not has_weights(served.settings, served.model)):
+        expected = "the champion's weights" if is_agent else "--model transformers:FOLDER, the base model of both"
+        raise typer.BadParameter(
+            f"the challenger has the weights {challenger.weights} and the champion {present.weights}, and "
+            f"{'an agent of your own' if is_agent else 'an endpoint'} plays with one model: expected {expected}"
+        )
+    if (present.weights, present.memory.digest) == (challenger.weights, challenger.memory.digest):
+        raise typer.BadParameter(
+            f"champion and challenger both have the weights {challenger.weights} and the same memory: expected a "
+            "challenger such as ck-3f9a1c22@0"
+        )
+
+
+def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFrozen:
+    """The named benchmark, or the newest of the site. Raises Unknown, OtherBenchmark."""
+    views = house.views()
+    wanted = name or newest_successor(views.find(BENCHMARKS), first_benchmark_name(site or FIRST))
+    found = find_benchmark(views, wanted).frozen_event()
+    if site is not None and site != found.environment:
+        raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
+    return found
+
+
+def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
+    """Print what keeps this evaluation from promoting, before it spends alpha."""
+    if challenger.memory.without:
+        ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
+    if sealed_instances(benchmark) < rules.min_pairs:
+        ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
+    if is_saturated_now(house.views(), benchmark.benchmark):
+        ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
+
+
+def print_verdict(views: Views, state: VerdictState, *, as_json: bool) -> None:
+    """Print a verdict, or what is known of an evaluation without one."""
+    verdict = state.verdict_reached()
+    if as_json:
+        emit_json(verdict_row(views, state))
+    elif verdict is None:
+        say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
+        for look in state.looks_so_far()[-1:]:
+            say(describe_look(look, state.runs, state.most_runs))
+    else:
+        tell = explained if may_tell(views, state.benchmark, state.evaluation) else explain_bands
+        print_facts(tell(verdict), title=state.evaluation)

@@ -1,0 +1,157 @@
+"""The champion as it is served: requests take the present model, and a swap lets those in flight finish with theirs.
+
+A change of the champion's pointer is followed: its weights are loaded, checked with a smoke prompt, swapped in and
+recorded. Weights that cannot be served leave the present ones in place, with the reason on an event.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Condition, Event, Thread
+from typing import Final
+
+from agents.models.model import ChatMessage, CompletionRequest, Model
+from eventlog.errors import FlywheelError
+from eventlog.events import Artifact, ArtifactDeployed, DeploymentFailed, Sampling
+from eventlog.store import Append, Position
+from gate.promote import STREAM
+
+from ..house import House
+from ..queries.champion import show_champion
+from .errors import NothingDeployed
+
+_LOG = logging.getLogger(__name__)
+
+NAME: Final = "serve"
+ACTOR: Final = "serve"
+PAUSE_S: Final = 0.5
+"""Seconds between two looks at the champion's stream."""
+_SMOKE: Final = CompletionRequest(
+    (ChatMessage("user", ("Say one word.",)),), Sampling(temperature_micro=0, max_tokens=4)
+)
+
+Load = Callable[[str], Model]
+"""Loads some weights: `base`, or the digest of a checkpoint. Raises FlywheelError."""
+
+
+@dataclass(slots=True, eq=False)
+class DeployedModel:
+    """A champion in memory, the position of its pointer, and how many requests it is answering."""
+
+    artifact: Artifact
+    pointed: int
+    model: Model
+    in_flight: int = 0
+
+
+@dataclass
+class Deployment:
+    """What a server answers by. Thread-safe."""
+
+    name: str = NAME
+    _present: DeployedModel | None = None
+    _changed: Condition = field(default_factory=Condition)
+
+    @property
+    def present(self) -> DeployedModel:
+        """The model that new requests get. Raises NothingDeployed."""
+        found = self._present
+        if found is None:
+            raise NothingDeployed(deployment=self.name)
+        return found
+
+    @contextmanager
+    def take(self) -> Iterator[DeployedModel]:
+        """The present model for one request, which keeps it until the block ends. Raises NothingDeployed."""
+        with self._changed:
+            found = self.present
+            found.in_flight += 1
+        try:
+            yield found
+        finally:
+            with self._changed:
+                found.in_flight -= 1
+                self._changed.notify_all()
+
+    def swap(self, new: DeployedModel) -> DeployedModel | None:
+        """Have new requests get another model; returns the former one, which requests in flight still use."""
+        with self._changed:
+            former, self._present = self._present, new
+        return former
+
+    def drain(self, former: DeployedModel, timeout_s: float) -> bool:
+        """Wait until no request uses a former model; False if some still do after `timeout_s`."""
+        with self._changed:
+            return self._changed.wait_for(lambda: former.in_flight == 0, timeout_s)
+
+
+def deploy_champion(house: House, deployment: Deployment, load: Load) -> DeployedModel | None:
+    """Serve the present champion unless it is served; returns the former model, None if there was none or no change.
+
+    Raises NoChampion, and what `load` does, after the failure was recorded; the present model then stays.
+    """
+    champion = show_champion(house.views()).champion
+    artifact, pointed = champion.pointed_artifact(), champion.since
+    kept = deployment._present
+    if kept is not None and kept.pointed == pointed:
+        return None
+    try:
+        model = load(artifact.weights)
+        model.complete(_SMOKE)
+    except FlywheelError as problem:
+        failed = DeploymentFailed(
+            deployment=deployment.name,
+            artifact=artifact,
+            pointed=pointed,
+            reason=str(problem),
+            kept=None if kept is None else kept.artifact.weights,
+        )
+        _record(house, deployment, failed)
+        raise
+    former = deployment.swap(DeployedModel(artifact, pointed, model))
+    deployed = ArtifactDeployed(deployment=deployment.name, artifact=artifact, pointed=pointed, model=model.name)
+    _record(house, deployment, deployed)
+    return former
+
+
+def _record(house: House, deployment: Deployment, event: ArtifactDeployed | DeploymentFailed) -> None:
+    house.store.append([Append(f"deployment/{deployment.name}", (event,), ACTOR)])
+
+
+@contextmanager
+def follow_champion(house: House, deployment: Deployment, load: Load, say: Callable[[str], None]) -> Iterator[None]:
+    """Deploy each new champion until the block ends, in a thread that looks at the champion's stream."""
+    stop = Event()
+    thread = Thread(target=_follow, args=(house, deployment, load, say, stop), name="follows the champion", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _follow(house: House, deployment: Deployment, load: Load, say: Callable[[str], None], stop: Event) -> None:
+    seen = deployment.present.pointed
+    while not stop.wait(PAUSE_S):
+        try:
+            moved = [each.position for each in house.store.read(stream=STREAM, after=Position(seen))]
+            if not moved:
+                continue
+            seen = moved[-1]
+            before = deployment.present
+            former = deploy_champion(house, deployment, load)
+            present = deployment.present
+            if present is before:  # a verdict that moved nothing
+                continue
+            waits = (
+                "" if former is None or not former.in_flight else f"; {former.in_flight} calls end with the former one"
+            )
+            say(f"serving {present.artifact}, champion since position {present.pointed}{waits}")
+        except FlywheelError as problem:
+            say(f"still serving {deployment.present.artifact}: {problem}")
+        except Exception:  # noqa: BLE001  (the next look may find the database again)
+            _LOG.exception("the champion could not be followed")

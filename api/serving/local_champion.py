@@ -1,0 +1,43 @@
+"""The champion in this process: its weights on a base are loaded and deployed, and changes are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from agents.models.llamacpp.network import PREFIX as LLAMACPP
+from agents.models.local.network import BASE
+from agents.models.model import Model
+
+from ..house import House
+from ..sweeps.models import local_folder, local_host
+from ..sweeps.plan import first_facts
+from ..training.weights import base_of, folders_of
+from .deployments import Deployment, deploy_champion, follow_champion
+from .local_upstream import LocalChampion
+
+
+@contextmanager
+def open_champion(house: House, model: str, say: Callable[[str], None]) -> Iterator[LocalChampion]:
+    """Serve the champion until the block ends. `model` is a base: its name or digest, or `llamacpp:FOLDER` and its kin.
+
+    Raises NoBase, BaseMissing, LibrariesMissing, NotConverted, and what loading the champion raises, which is recorded.
+    """
+    if local_folder(house.settings, model) is None:
+        model = f"{LLAMACPP}{base_of(house, model, None).path}"
+    first_facts(house)
+    with local_host(house.settings, model, folders_of(house)) as (host, files_of):
+
+        def load(weights: str) -> Model:
+            return host.base() if weights == BASE else host.adapted_model(weights, files_of)
+
+        deployment = Deployment()
+        deploy_champion(house, deployment, load)
+        served = host.served
+        tokens: dict[str, str | bool] = {
+            "tokenizer": served.tokenizer,
+            "chat_template": served.chat_template,
+            "processed_logprobs": served.processed,
+        }
+        with follow_champion(house, deployment, load, say):
+            yield LocalChampion(deployment, tokens, host.offers.logprobs)

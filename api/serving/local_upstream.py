@@ -1,0 +1,163 @@
+"""The deployed champion in the place of a model server: chats of OpenAI's dialect, answered in this process."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from anyio import CapacityLimiter, to_thread
+
+from agents.models.errors import ModelFailure, NotOffered, RequestRejected
+from agents.models.model import ChatMessage, Completion, CompletionRequest, Role, Sample
+
+from .calls import message_list, sampling_of
+from .deployments import Deployment
+from .dialects import CHAT, Api, CallDialect
+from .errors import BadCall, UpstreamAnswered, UpstreamLost
+from .openai_calls import DONE
+from .upstream import StreamEvent
+
+CHAMPION: Final = "champion"
+"""The model's name for callers, whoever is champion."""
+MOST_TOKENS: Final = 512
+"""Tokens of an answer whose caller gives no bound."""
+THREADS: Final = 64
+_ROLES: Final[Mapping[str, Role]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+_REFUSED: Final = ("tools", "functions", "response_format", "tool_choice")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalChampion:
+    """A deployment in this process, with what completions say of its tokens, and whether it gives logprobs."""
+
+    deployment: Deployment
+    tokens: Mapping[str, str | bool]
+    has_logprobs: bool
+
+
+@dataclass(frozen=True)
+class LocalUpstream:
+    """A model server in this process, which answers by what is deployed. See Upstream."""
+
+    deployment: Deployment
+    api: Api = "openai"
+    model: str = CHAMPION
+    url: str = "of this process"
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(THREADS))
+
+    async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
+        """The whole answer to a call. Raises BadCall, UpstreamAnswered, UpstreamLost, NothingDeployed."""
+        if dialect is not CHAT:
+            raise BadCall(
+                where="path", actual=dialect.path, expected=f"{CHAT.path}, which is what {self.model} answers"
+            )
+        request = read_request(body)
+        return await to_thread.run_sync(self._complete, request, body, limiter=self.threads)
+
+    @asynccontextmanager
+    async def stream(
+        self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """The events of a streamed answer, which come together when it is whole. Raises as `ask`."""
+        whole = await self.ask(dialect, body, headers)
+        yield _events(stream_parts(whole))
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _complete(self, request: CompletionRequest, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            with self.deployment.take() as deployed:
+                found = deployed.model.complete(request)
+        except (NotOffered, RequestRejected) as problem:
+            raise UpstreamAnswered(actual=400, said=str(problem), retry_after=None) from problem
+        except ModelFailure as problem:
+            raise UpstreamLost(url=self.url, actual=str(problem)) from problem
+        return chat_answer(found, body)
+
+
+def read_request(body: Mapping[str, Any]) -> CompletionRequest:
+    """A chat as a request to a model. Without a seed it gets a drawn one, as at any model server. Raises BadCall."""
+    for name in _REFUSED:
+        if body.get(name) not in (None, [], "none", {"type": "text"}):
+            raise BadCall(where=name, actual="given", expected="none: the model answers with plain text alone")
+    most = body.get("max_completion_tokens") or body.get("max_tokens") or MOST_TOKENS
+    sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=bool(body.get("logprobs")))
+    if sampling.seed is None:
+        sampling = sampling.model_copy(update={"seed": secrets.randbits(31)})
+    messages = tuple(_message(place, each) for place, each in enumerate(message_list(body)))
+    return CompletionRequest(messages, sampling)
+
+
+def _message(place: int, message: Mapping[str, Any]) -> ChatMessage:
+    role = _ROLES.get(message["role"])
+    if role is None:
+        raise BadCall(where=f"messages.{place}.role", actual=repr(message["role"]), expected=", ".join(_ROLES))
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in parts]
+    if not all(isinstance(text, str) for text in texts):
+        raise BadCall(where=f"messages.{place}.content", actual="something else than text", expected="texts alone")
+    return ChatMessage(role, tuple(str(text) for text in texts))
+
+
+def chat_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
+    """A completion as a chat completion of OpenAI's API, with logprobs and token ids if the body asks for them."""
+    ids = bool(body.get("return_token_ids"))
+    return {
+        "id": f"chatcmpl-{secrets.token_hex(8)}",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": found.model,
+        "choices": [_choice(place, sample, ids=ids) for place, sample in enumerate(found.samples)],
+        "usage": {
+            "prompt_tokens": found.input_tokens,
+            "completion_tokens": found.output_tokens,
+            "total_tokens": (found.input_tokens or 0) + (found.output_tokens or 0),
+        },
+        **({"prompt_token_ids": list(found.prompt_token_ids or ())} if ids else {}),
+    }
+
+
+def _choice(place: int, sample: Sample, *, ids: bool) -> dict[str, Any]:
+    tokens: list[dict[str, Any]] = [
+        {"token": each.text, "logprob": each.logprob, "bytes": None, "top_logprobs": []} for each in sample.tokens or ()
+    ]
+    return {
+        "index": place,
+        "message": {"role": "assistant", "content": sample.text, "refusal": None},
+        "finish_reason": "length" if sample.finish == "length" else "stop",
+        "logprobs": None if sample.tokens is None else {"content": tokens, "refusal": None},
+        **({"token_ids": list(sample.token_ids or ())} if ids else {}),
+    }
+
+
+def stream_parts(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A chat completion as the parts of a stream: the answer, its end, and the usage."""
+    head = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    parts: list[dict[str, Any]] = []
+    for choice in whole["choices"]:
+        said = {key: value for key, value in choice.items() if key not in {"message", "finish_reason"}}
+        delta = {"role": "assistant", "content": choice["message"]["content"]}
+        parts.append({**head, "choices": [{**said, "delta": delta, "finish_reason": None}]})
+        end = {"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"], "logprobs": None}
+        parts.append({**head, "choices": [end]})
+    prompt = {"prompt_token_ids": whole["prompt_token_ids"]} if "prompt_token_ids" in whole else {}
+    return [*parts, {**head, "choices": [], "usage": whole["usage"], **prompt}]
+
+
+async def _events(parts: Iterable[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:
+    for part in parts:
+        data = json.dumps(part, ensure_ascii=False)
+        yield StreamEvent(b"data: " + data.encode() + b"\n\n", data)
+    yield StreamEvent(f"data: {DONE}\n\n".encode(), DONE)

@@ -1,0 +1,1 @@
+"""Deploy targets: the files with which other platforms serve a base and its challengers."""

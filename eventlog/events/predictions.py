@@ -1,0 +1,26 @@
+"""Predictions: runs that were asked for over REST, and those that were called off."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .event import Digest, Event, Name
+
+
+class RunRequested(Event):
+    """The holder of a token asked for a run, planned in the same transaction. `request` is the digest of the body."""
+
+    type: Literal["RunRequested"] = "RunRequested"
+    run: Name
+    sweep: Name
+    environment: Name
+    by: Name
+    request: Digest
+
+
+class RunCancelled(Event):
+    """A run that was asked for is called off: nobody begins it any more, and one under way has no result."""
+
+    type: Literal["RunCancelled"] = "RunCancelled"
+    run: Name
+    by: Name

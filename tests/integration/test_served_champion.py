@@ -1,0 +1,240 @@
+"""`flywheel serve --model`: the champion answers behind the proxy, changes are followed, failures leave a reason."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+import uvicorn
+
+from agents.learning.memory import forget_everything
+from agents.models.model import Completion, CompletionRequest, Offers, Sample
+from api.app import create_app
+from api.house import House
+from api.serving import deployments
+from api.serving.deployments import DeployedModel, Deployment, deploy_champion
+from api.serving.errors import NothingDeployed
+from api.serving.local_champion import open_champion
+from api.sweeps.plan import first_facts
+from api.tokens import issue
+from eventlog.errors import FlywheelError
+from eventlog.events import ArtifactDeployed, ChampionPointed, DeploymentFailed, ModelCalled, RunStarted
+from eventlog.store import Append
+from eventlog.weights_folder import Base
+from gate.promote import STREAM
+from tests.learned import with_models
+from tests.tiny import make_base, planted_checkpoint
+from trainer.checkpoint import Checkpoint
+
+from .test_capture_proxy import calls_of, completion_of
+from .test_challenger_references import record
+
+pytestmark = [
+    pytest.mark.timeout(300),  # the first to run imports what a model needs
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+
+ASK: Any = [{"role": "user", "content": "open /boats/17"}]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A base, a checkpoint on it, and one of another base."""
+
+    base: Base
+    saved: Checkpoint
+    alien: Checkpoint
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Weights:
+    folder = tmp_path_factory.mktemp("weights")
+    base, other = make_base(folder / "bases"), make_base(folder / "bases", seed=2)
+    return Weights(base, planted_checkpoint(folder, base, 1, scale=0.5), planted_checkpoint(folder / "o", other, 1))
+
+
+@pytest.fixture
+def house(empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setattr(deployments, "PAUSE_S", 0.02)
+    return with_models(empty_house, tmp_path / "models")
+
+
+def point_to(house: House, weights: str) -> None:
+    artifact, blob = forget_everything(weights)
+    house.blobs.put([blob])
+    pointed = ChampionPointed(artifact=artifact, by="operator", reason="a test", evaluation=None)
+    house.store.append([Append(STREAM, (pointed,), "test")])
+
+
+def deployed(house: House) -> list[ArtifactDeployed | DeploymentFailed]:
+    found = [each.event for each in house.store.read(stream="deployment/serve")]
+    return [each for each in found if isinstance(each, ArtifactDeployed | DeploymentFailed)]
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+@contextmanager
+def serving(house: House, base: Base, said: list[str]) -> Iterator[Callable[[str], openai.OpenAI]]:
+    """A server with the champion on a base; yields a function that makes a client of a run."""
+    with ExitStack() as stack:
+        champion = stack.enter_context(open_champion(house, f"transformers:{base.path}", said.append))
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        server = uvicorn.Server(uvicorn.Config(create_app(house, champion), log_level="critical"))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        wait_for(lambda: server.started)
+        token, port = issue(house.store, "agent", "test"), listening.getsockname()[1]
+        try:
+            yield lambda run: openai.OpenAI(base_url=f"http://127.0.0.1:{port}/{run}/v1", api_key=token, max_retries=0)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def answered(client: openai.OpenAI, **further: Any) -> Any:
+    return client.chat.completions.create(
+        model="champion", messages=ASK, **{"max_tokens": 8, "temperature": 0, **further}
+    )
+
+
+def test_the_champion_answers_unchanged_clients_and_a_new_one_is_swapped_in(house: House, weights: Weights) -> None:
+    record(house, weights.saved)
+    said: list[str] = []
+    with serving(house, weights.base, said) as client_of:
+        first = answered(client_of("ext-1"))
+        assert [each.id for each in client_of("ext-1").models.list()] == ["champion"]
+        stream = answered(client_of("ext-2"), stream=True)
+        assert "".join(part.choices[0].delta.content or "" for part in stream) == first.choices[0].message.content
+        point_to(house, weights.saved.digest)
+        wait_for(lambda: any("serving ck-" in each for each in said))
+        second = answered(client_of("ext-3"))
+        drawn = {answered(client_of("ext-4"), temperature=1, max_tokens=16).choices[0].message.content for _ in "12345"}
+    assert len(drawn) > 1  # calls without a seed do not repeat each other
+    assert second.choices[0].message.content != first.choices[0].message.content
+    (call,), (streamed,), (other,) = (calls_of(house, f"ext-{number}") for number in (1, 2, 3))
+    assert completion_of(house, call)["samples"] == completion_of(house, streamed)["samples"]
+    sample = completion_of(house, call)["samples"][0]
+    assert (len(sample["token_ids"]), len(sample["logprobs"])) == (call.output_tokens, call.output_tokens)
+    assert completion_of(house, call)["tokenizer"] == weights.base.tokenizer
+    assert other.model == f"{call.model}+{weights.saved.digest[:12]}"
+    (began,) = (each.event for each in house.store.read(stream="run/ext-3") if isinstance(each.event, RunStarted))
+    assert began.artifact.weights == weights.saved.digest
+    assert [(each.type, each.artifact.weights) for each in deployed(house)] == [
+        ("ArtifactDeployed", "base"),
+        ("ArtifactDeployed", weights.saved.digest),
+    ]
+
+
+def test_a_champion_that_cannot_be_loaded_leaves_the_present_one_and_a_reason(house: House, weights: Weights) -> None:
+    record(house, weights.alien)
+    said: list[str] = []
+    with serving(house, weights.base, said) as client_of:
+        before = answered(client_of("ext-1")).choices[0].message.content
+        point_to(house, weights.alien.digest)
+        wait_for(lambda: len(deployed(house)) > 1)
+        assert answered(client_of("ext-2")).choices[0].message.content == before
+        point_to(house, "base")
+        wait_for(lambda: len(deployed(house)) > 2)
+    _, failed, again = deployed(house)
+    assert isinstance(failed, DeploymentFailed)
+    assert (failed.artifact.weights, failed.kept) == (weights.alien.digest, "base")
+    assert weights.base.digest in failed.reason
+    assert any(each.startswith("still serving base@0: ") for each in said)
+    assert again.type == "ArtifactDeployed"
+
+
+def test_a_champion_that_never_was_served_is_an_error_of_the_start(house: House, weights: Weights) -> None:
+    first_facts(house)
+    point_to(house, "9" * 64)
+    with pytest.raises(FlywheelError, match="9999"), serving(house, weights.base, []):
+        pytest.fail("it was served")
+    (failed,) = deployed(house)
+    assert isinstance(failed, DeploymentFailed)
+    assert failed.kept is None
+
+
+@pytest.mark.parametrize(
+    ("further", "status", "words"),
+    [
+        ({"model": "other"}, 404, "Expected one of: champion"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "plain text alone"),
+        ({"response_format": {"type": "json_object"}}, 400, "plain text alone"),
+        ({"messages": [{"role": "tool", "content": "x"}]}, 400, "messages.0.role"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}, 400, "texts"),
+        ({"max_tokens": 10_000}, 400, "exceed a context of"),
+    ],
+)
+def test_what_the_champion_cannot_answer_is_refused_in_the_callers_dialect(
+    further: dict[str, Any], status: int, words: str, house: House, base_client: openai.OpenAI
+) -> None:
+    with pytest.raises(openai.APIStatusError, match=words) as refused:
+        base_client.chat.completions.create(**{"model": "champion", "messages": ASK, "max_tokens": 8, **further})
+    assert refused.value.status_code == status
+    assert [each for each in house.store.read(types=["ModelCalled"]) if isinstance(each.event, ModelCalled)] == []
+
+
+@pytest.fixture
+def base_client(house: House, weights: Weights) -> Iterator[openai.OpenAI]:
+    with serving(house, weights.base, []) as client_of:
+        yield client_of("ext-1")
+
+
+OFFERS = Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False)
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A model that answers with its name as soon as it may."""
+
+    name: str
+    may: threading.Event
+    offers: Offers = OFFERS
+
+    def complete(self, request: CompletionRequest) -> Completion:
+        assert self.may.wait(10)
+        return Completion(self.name, (Sample(self.name, "stop"),), None, None)
+
+
+def test_requests_in_flight_end_with_the_model_that_they_began_with() -> None:
+    deployment = Deployment()
+    with pytest.raises(NothingDeployed), deployment.take():
+        pytest.fail("there was a model")
+    may = threading.Event()
+    artifact, _ = forget_everything("base")
+    first, second = (DeployedModel(artifact, number, Slow(f"m{number}", may)) for number in (1, 2))
+    deployment.swap(first)
+    with deployment.take() as old:
+        assert deployment.swap(second) is first
+        with deployment.take() as new:
+            assert (old.model.name, new.model.name) == ("m1", "m2")
+        assert not deployment.drain(first, 0.01)
+    assert deployment.drain(first, 1)
+
+
+def test_the_champion_that_is_served_is_not_deployed_again(house: House) -> None:
+    first_facts(house)
+    may = threading.Event()
+    may.set()
+    loaded: list[str] = []
+
+    def load(weights: str) -> Slow:
+        loaded.append(weights)
+        return Slow(weights, may)
+
+    deployment = Deployment()
+    for _ in range(3):
+        deploy_champion(house, deployment, load)
+    assert (loaded, len(deployed(house))) == (["base"], 1)
