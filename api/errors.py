@@ -55,11 +55,6 @@ class BadPosition(FlywheelError):
     """{actual!r} is neither a position nor a time: expected a whole number, or a time such as 2026-01-31T12:00:00Z."""
 
 
-class FiguresSealed(FlywheelError):
-    """The figures of {evaluation} are sealed: {benchmark} can still judge, and a picture shows them. Wait until it is exhausted or
-    has a successor, or add --spend, which costs the alpha of one challenger."""
-
-
 class AlphaCapped(FlywheelError):
     """The benchmark {benchmark} asks for alpha {actual}, but the benchmarks of the project have {total} already: expected at most
     {expected} in all. Raise FLYWHEEL_ALPHA_CAP, or freeze it with a smaller --alpha."""

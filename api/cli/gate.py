@@ -12,7 +12,6 @@ from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
 from gate.bands import explain_bands
-from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.figures import count_noun, decimal
 from gate.inspections import pay_for_inspection
@@ -26,7 +25,7 @@ from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
 from ..environments.suites import pin_suite
-from ..errors import FiguresSealed, NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
+from ..errors import NotChampion, OtherBenchmark, VerdictDiffers, VerdictsDiffer
 from ..evaluations import artifacts
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..evaluations.picture import picture
@@ -34,7 +33,7 @@ from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
+from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now
 from ..queries.champion import present_champion
 from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
 from ..queries.verdicts import find_verdict, may_tell, verdict_row
@@ -105,7 +104,7 @@ def run_(
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
-            _warn(own, frozen, chosen, rules)
+            _warn(own, frozen, chosen)
             pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
@@ -149,12 +148,10 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     return found
 
 
-def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
+def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> None:
     """Print what keeps this evaluation from promoting, before it spends alpha."""
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
-    if sealed_instances(benchmark) < rules.min_pairs:
-        ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
     if is_saturated_now(house.views(), benchmark.benchmark):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
@@ -204,7 +201,8 @@ def explain_(
 ) -> None:
     """Print a verdict with the numbers that decided it, and optionally draw it.
 
-    While the benchmark can judge further challengers, its sealed part is told in coarse bands, unless you --spend.
+    While the benchmark can judge further challengers, its sealed part is told and drawn in coarse bands, unless you
+    --spend.
     """
     with open_project() as house:
         views = house.views_at(as_of)
@@ -212,10 +210,7 @@ def explain_(
         is_sealed = state.decision is not None and not may_tell(views, state.benchmark, evaluation)
         if spend and is_sealed:
             views = _spend(house, state)
-            is_sealed = not may_tell(views, state.benchmark, evaluation)
         if plot is not None:
-            if is_sealed:
-                raise FiguresSealed(evaluation=evaluation, benchmark=state.benchmark)
             picture(house, state, plot)
         _show(views, state, as_json=as_json)
     if plot is not None and not as_json:
@@ -230,7 +225,8 @@ def verify(
 ) -> None:
     """Judge again from the log and compare the verdicts byte for byte. Exit code 1 if one differs.
 
-    A verdict depends on events alone, so it can be recomputed after an erasure too.
+    A verdict depends on events alone, so it can be recomputed after an erasure too. Where one differs, both are shown:
+    while the benchmark can judge, with their sealed figures in bands.
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")
@@ -250,7 +246,7 @@ def verify(
         names = ", ".join(each.evaluation for each in differing)
         raise VerdictsDiffer(total=len(found), count=len(differing), actual=names)
     for each in differing:
-        raise VerdictDiffers(evaluation=each.evaluation, actual=each.again, expected=each.recorded)
+        raise VerdictDiffers(evaluation=each.evaluation, actual=each.told[1], expected=each.told[0])
 
 
 def _show_recomputed(found: tuple[Recomputed, ...]) -> None:

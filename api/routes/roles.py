@@ -14,6 +14,9 @@ from projections.access import TokenState
 
 from .errors import RoleTooLow
 
+ALL_RESULTS: Final[TokenRole] = "admin"
+"""The role that reads raw events of sealed runs while their benchmark can judge."""
+
 RANKS: Final[tuple[str, ...]] = get_args(TokenRole)
 
 ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {

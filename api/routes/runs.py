@@ -16,6 +16,7 @@ from .access import Caller
 from .errors import ForeignRunName
 from .problems import problem_of
 from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, reply, sorted_after
+from .roles import ALL_RESULTS
 from .schemas import answer_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -36,7 +37,8 @@ def list_runs(
 ) -> Response:
     """`{"runs": [...], "next": run}` in order of name bytes: pass `next` as `after` for the following page.
 
-    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `withdrawn` and `erased` are
+    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `reward` is null for sealed
+    runs while their benchmark can judge. `withdrawn` and `erased` are
     the positions since which the run is withdrawn or its subject erased. A `contaminated` run began from another state
     than the runs that it is compared with. Nothing is learned from any of these.
     """
@@ -74,6 +76,9 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
     summary="One run with its reward and events",
     responses={200: answer_of(queries.RunAnswer), 404: problem_of("There is no such run.")},
 )
-def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
-    """`{"run": ..., "reward": ... or null, "events": [...]}`."""
-    return reply(queries.show_run(house.store, views, run_id))
+def one_run(house: HouseOf, views: Reading, token: Caller, run_id: Id) -> Response:
+    """`{"run": ..., "reward": ... or null, "events": [...]}`.
+
+    Results of a sealed run are left out while its benchmark can judge; an admin's token reads them in its events.
+    """
+    return reply(queries.show_run(house.store, views, run_id, is_raw=token.role == ALL_RESULTS))
