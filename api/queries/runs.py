@@ -71,6 +71,14 @@ class RewardAnswer(msgspec.Struct, frozen=True):
     position: int
 
 
+class OpinionAnswer(msgspec.Struct, frozen=True):
+    """The name of the judge that an opinion is kept under, and the position of the opinion in the log."""
+
+    run: str
+    judge: str
+    position: int
+
+
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """Runs in order of name; `next` is the name to continue after, null where no more follow."""
 

@@ -37,6 +37,8 @@ from ..errors import BadPosition, NotSetUp, Unknown
 from ..serving.errors import (
     BadCall,
     NoUpstream,
+    OpinionRefused,
+    OpinionReported,
     OthersRun,
     PromptTooLarge,
     RewardReported,
@@ -89,6 +91,8 @@ STATUS: Mapping[type[FlywheelError], int] = {
     AppendConflict: 409,
     AppendKeyReused: 409,
     NotThereYet: 409,
+    OpinionRefused: 409,
+    OpinionReported: 409,
     RewardReported: 409,
     RunClosed: 409,
     TokenNameTaken: 409,

@@ -23,6 +23,7 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("GET", "*"): "read",
     ("POST", "/v1/blobs"): "ingest",
     ("POST", "/v1/events"): "ingest",
+    ("POST", "/v1/runs/*/opinion"): "ingest",
     ("POST", "/v1/runs/*/reward"): "ingest",
 }
 """The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""

@@ -11,6 +11,7 @@ from eventlog.events import FrozenModel
 from projections.runs import OUTSIDE
 
 from ..queries import runs as queries
+from ..serving.reported_opinions import report_opinion
 from ..serving.reported_rewards import report_reward
 from .access import Caller
 from .errors import ForeignRunName
@@ -69,6 +70,42 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
         raise ForeignRunName(what="run", actual=run_id, expected=OUTSIDE)
     position = report_reward(house, token.token, run_id, round(body.score * 1_000_000), passed=body.passed)
     return reply(queries.RewardAnswer(run_id, position))
+
+
+class OpinionBody(FrozenModel):
+    """What a judge says of a run: whether it passed, how sure it is from 0 to 1, and why."""
+
+    judge: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
+    passed: bool
+    confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
+    reason: Annotated[str, Field(max_length=4_000)] = ""
+
+
+@router.post(
+    "/{run_id}/opinion",
+    summary="Say what a judge of your own thinks of a run",
+    responses={
+        200: answer_of(queries.OpinionAnswer, "The opinion is in the log; the same opinion again changes nothing."),
+        404: problem_of("There is no such run."),
+        409: problem_of("The run has not ended or is sealed, or this judge said something else before."),
+    },
+)
+def judge_run(house: HouseOf, token: Caller, run_id: Id, body: OpinionBody) -> Response:
+    """Append a judge's opinion on a run. It is no reward: no reward, trial or verdict reads it.
+
+    The judge's name begins with the token's. Its agreement with the oracle is measured on the graded runs that it
+    judges; from then on `flywheel dataset build --judged-by NAME` may select runs without an oracle by it.
+    """
+    name, position = report_opinion(
+        house,
+        token.token,
+        run_id,
+        body.judge,
+        passed=body.passed,
+        confidence=round(body.confidence * 1_000_000),
+        reason=body.reason,
+    )
+    return reply(queries.OpinionAnswer(run_id, name, position))
 
 
 @router.get(
