@@ -45,7 +45,7 @@ def report_opinion(
         output_tokens=None,
     )
     name = judge_name(model, VERSION)
-    (outcome,) = house.store.append([Append(f"run/{run}", (event,), f"api:{token}", key=f"judge:{name}:{run}")])
+    (outcome,) = house.store.append([Append(f"run/{run}", (event,), f"judge:{token}", key=f"judge:{name}:{run}")])
     if not isinstance(outcome, Committed | Repeated):
         raise OpinionReported(run=run, judge=name)
     return name, outcome.last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi.testclient import TestClient
 
+from api.history.disown import forged_events
 from api.house import House
 from tests.shared import HOLDER
 
@@ -20,7 +21,8 @@ def test_an_opinion_is_kept_beside_the_grade_and_is_no_reward(client: TestClient
     assert client.post("/v1/runs/r1/opinion", json=BODY).json() == first.json()
     shown = client.get("/v1/runs/r1").json()
     assert (shown["reward"], shown["events"][-1]["type"]) == (None, "JudgeOpined")
-    assert (shown["events"][-1]["event"]["score"], shown["events"][-1]["actor"]) == (750_000, f"api:{HOLDER}")
+    assert (shown["events"][-1]["event"]["score"], shown["events"][-1]["actor"]) == (750_000, f"judge:{HOLDER}")
+    assert forged_events(house.views()) == ()
     head = house.store.head()
     for run, body, status, kind in (
         ("r1", {**BODY, "passed": False}, 409, "OpinionReported"),
