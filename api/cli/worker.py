@@ -32,7 +32,7 @@ from ..house import House
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
-from ..sweeps.step_checks import Checking, Watching, refuse_unchecked, unchecked, watching_of
+from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
 from ..sweeps.worker import ROLES, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
@@ -126,7 +126,7 @@ def worker(
     with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
-        checking: Checking = unchecked
+        checking: Checking = check_nothing
         advisor: Model | None = None
         if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)

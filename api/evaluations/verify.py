@@ -55,7 +55,7 @@ def recompute(house: House, state: VerdictState) -> Recomputed:
     again = judge_again(house, state.evaluation)
     is_told = may_tell(house.views(), state.benchmark, state.evaluation)
     recorded, computed = verdict.model_dump_json(), again.model_dump_json()
-    told = tuple(tell_as_text(each, is_told=is_told) for each in (verdict, again))
+    told = tell_as_text(verdict, is_told=is_told), tell_as_text(again, is_told=is_told)
     return Recomputed(state.evaluation, verdict.decision, recorded, computed, told)
 
 

@@ -46,7 +46,7 @@ def watching_of(
             yield watch_factory(operations, by_model=ModelVerifier(model))
 
 
-def unchecked(_suite: str | None) -> tuple[Watching, Operations]:
+def check_nothing(_suite: str | None) -> tuple[Watching, Operations]:
     """Watches that check nothing, for any suite."""
     return nobody, NO_OPERATIONS
 

@@ -43,7 +43,7 @@ from .jobs import give_up, jobs_of, play_one, took_longer
 from .learner import Learner
 from .plan import set_first_prices
 from .projecting import project
-from .step_checks import Checking, unchecked
+from .step_checks import Checking, check_nothing
 
 ACTOR = "worker"
 PAIRED = PairedRule.current()
@@ -88,7 +88,7 @@ class SiteRunner:
     terms: Terms
     lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
-    checking: Checking = unchecked
+    checking: Checking = check_nothing
     advisor: Model | None = None
     rule: PromotionRule = PAIRED
     met: dict[str, Met] = field(default_factory=dict)
@@ -215,7 +215,7 @@ def work(
     executor: Executor = PLAN,
     *,
     follows: bool,
-    checking: Checking = unchecked,
+    checking: Checking = check_nothing,
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,

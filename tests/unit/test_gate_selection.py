@@ -56,6 +56,7 @@ def test_a_promotion_at_an_early_look_is_corrected_by_the_boundary_of_that_look(
     )
     assert early is not None
     assert last is not None
+    assert fixed is not None
     assert early < last == fixed <= 700_000
 
 
