@@ -28,7 +28,7 @@ def test_an_opinion_is_kept_beside_the_grade_and_is_no_reward(client: TestClient
         ("r1", {**BODY, "passed": False}, 409, "OpinionReported"),
         ("r2", BODY, 409, "OpinionRefused"),
         ("none", BODY, 404, "Unknown"),
-        ("r1", {**BODY, "judge": "a/b"}, 422, "Unprocessable"),
+        ("r1", {**BODY, "judge": "a/b"}, 422, "InvalidRequest"),
     ):
         answer = client.post(f"/v1/runs/{run}/opinion", json=body)
         assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)
