@@ -64,11 +64,6 @@ class McpMissing(FlywheelError):
     """The tools for agents need a library that is not installed: expected {expected}. Install it: pip install 'flywheel[mcp]'."""
 
 
-class FiguresSealed(FlywheelError):
-    """The figures of {evaluation} are sealed: {benchmark} can still judge, and a picture shows them. Wait until it is exhausted or
-    has a successor, or add --spend, which costs the alpha of one challenger."""
-
-
 class AlphaCapped(FlywheelError):
     """The benchmark {benchmark} asks for alpha {actual}, but the benchmarks of the project have {total} already: expected at most
     {expected} in all. Raise FLYWHEEL_ALPHA_CAP, or freeze it with a smaller --alpha."""

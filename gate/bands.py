@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from eventlog.events import ArmSummary, Verdict
 from projections.alpha import AlphaState, Spending
 
+from .explain import describe_claim
 from .figures import count_noun, decimal, dollars
 
 Band = Literal["worse", "about equal", "better", "not computed"]
@@ -21,20 +22,23 @@ WIDTH: Final = 100_000
 
 _TOLD: Final = (
     *("decision", "benchmark", "rules", "pairs", "missing", "missing_p", "alpha", "alpha_spent", "visible"),
-    *("draws", "looked_at"),
+    *("draws", "looked_at", "one_answer"),
 )
 """The fields of a verdict that say nothing of its sealed scores."""
 
 _CHECKS: Final = (
+    (" looked worse and is worse by ", "no template that lost"),
+    (" confirmed of ", "no confirmed regression"),
     ("p ", "the test"),
-    ("e-value", "the test"),
-    ("mean difference", "the margin"),
-    ("cost", "the cost"),
-    ("the challenger's cost", "the cost"),
+    ("e-value ", "the test"),
+    ("mean difference ", "the margin"),
+    ("cost ", "the cost"),
+    ("the challenger's cost ", "the cost"),
+    ("there is no pair that both arms passed", "the cost"),
 )
-"""How the reason of a failed check begins, and what is told of it."""
+"""What the reason of a failed check holds (after a space) or begins with, and what is told of it."""
 
-_OTHER = "a regression, or another check"
+_OTHER = "another check"
 
 
 def tells_figures(ledger: AlphaState | None, evaluation: str, *, is_succeeded: bool, is_playing: bool) -> bool:
@@ -64,11 +68,16 @@ def difference_band(mean_delta: int | None) -> Band:
     return "better" if mean_delta > 0 else "worse"
 
 
+def success_fifth(arm: ArmSummary) -> int | None:
+    """The fifth in which the share of passed runs lies, 0 to 4; None if no run was compared."""
+    return min(4, 5 * arm.passed // arm.runs) if arm.runs else None
+
+
 def success_band(arm: ArmSummary) -> str:
     """The fifth in which the share of passed runs lies, such as `0.2 to 0.4`."""
-    if not arm.runs:
+    fifth = success_fifth(arm)
+    if fifth is None:
         return "not computed"
-    fifth = min(4, 5 * arm.passed // arm.runs)
     return f"{decimal(fifth * 200_000)} to {decimal((fifth + 1) * 200_000)}"
 
 
@@ -78,8 +87,13 @@ def coarse_reasons(verdict: Verdict) -> tuple[str, ...]:
         return verdict.reasons
     if verdict.decision == "promote":
         return ("every check is met",)
-    names = (next((name for start, name in _CHECKS if why.startswith(start)), _OTHER) for why in verdict.reasons)
-    return tuple(f"{name} is not met" for name in dict.fromkeys(names))
+    names = dict.fromkeys(map(_name_check, verdict.reasons))
+    return tuple(f"{name} is not met" for name in names)
+
+
+def _name_check(why: str) -> str:
+    """The name of the check that gives this reason."""
+    return next((name for part, name in _CHECKS if (part in why if part[0] == " " else why.startswith(part))), _OTHER)
 
 
 def explain_bands(verdict: Verdict) -> list[tuple[str, str]]:
@@ -91,6 +105,7 @@ def explain_bands(verdict: Verdict) -> list[tuple[str, str]]:
         ("reasons", "; ".join(coarse_reasons(verdict))),
         ("champion", f"{verdict.champion.artifact}: {success_band(verdict.champion)} of its runs passed"),
         ("challenger", f"{verdict.challenger.artifact}: {success_band(verdict.challenger)} of its runs passed"),
+        *describe_claim(verdict),
         ("ledger", used),
         ("mean difference", _describe_band(difference_band(verdict.mean_delta))),
         (

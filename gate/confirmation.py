@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -11,7 +11,7 @@ from eventlog.events import BenchmarkFrozen, Confirmation, FamilyCheck, Rules
 
 from .arms import Arm, PairedInstance, Result, confirming_repeats
 from .counts import pico
-from .permutation import divide, lower_tail
+from .permutation import Division, divide, lower_tail
 from .stats import MICRO
 from .strata import Strata
 
@@ -61,6 +61,8 @@ class _Fresh:
 
 
 _Sides = tuple[_Fresh, _Fresh]
+Tail = Callable[[Sequence[Division]], Fraction]
+"""The probability of a total as low as the observed one: `lower_tail`, or for simulations an approximation of it."""
 
 
 def find_suspects(instances: Sequence[PairedInstance], strata: Strata | None, rules: Rules) -> Suspects:
@@ -73,7 +75,14 @@ def find_suspects(instances: Sequence[PairedInstance], strata: Strata | None, ru
     return Suspects(worse, families, len(strata.names))
 
 
-def confirm(suspects: Suspects, champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> Confirmed:
+def confirm(
+    suspects: Suspects,
+    champion: Arm,
+    challenger: Arm,
+    benchmark: BenchmarkFrozen,
+    rules: Rules,
+    tail: Tail = lower_tail,
+) -> Confirmed:
     """Confirm each suspect: it regressed if the one-sided p is at most its share of `confirm_p` or `family_p`.
 
     A repeat that was lost counts against the challenger: as passed in the champion's arm, as failed in its own.
@@ -84,10 +93,10 @@ def confirm(suspects: Suspects, champion: Arm, challenger: Arm, benchmark: Bench
         _key(each): (_fresh(each, champion, benchmark, rules), _fresh(each, challenger, benchmark, rules))
         for each in suspects.instances
     }
-    instances, families = _judge(suspects, fresh, rules, is_kind=False)
+    instances, families = _judge(suspects, fresh, rules, tail, is_kind=False)
     is_settled = False
     if rules.curtails and (any(each.is_regression for each in instances) or any(each.is_worse for each in families)):
-        kind = _judge(suspects, fresh, rules, is_kind=True)
+        kind = _judge(suspects, fresh, rules, tail, is_kind=True)
         is_settled = any(each.is_regression for each in kind[0]) or any(each.is_worse for each in kind[1])
         instances, families = kind if is_settled else (instances, families)
     doubtful = [each for each, found in zip(suspects.worse, instances, strict=True) if found.is_regression]
@@ -111,20 +120,20 @@ def next_repeats(
 
 
 def _judge(
-    suspects: Suspects, fresh: Mapping[tuple[str, int], _Sides], rules: Rules, *, is_kind: bool
+    suspects: Suspects, fresh: Mapping[tuple[str, int], _Sides], rules: Rules, tail: Tail, *, is_kind: bool
 ) -> tuple[tuple[Confirmation, ...], tuple[FamilyCheck, ...]]:
     instances = tuple(
         _confirmation(each, fresh[_key(each)], rules, len(suspects.worse), is_kind=is_kind) for each in suspects.worse
     )
     families = tuple(
-        _family(own, [fresh[_key(each)] for each in own], rules, suspects.templates, is_kind=is_kind)
+        _family(own, [fresh[_key(each)] for each in own], suspects, rules, tail, is_kind=is_kind)
         for own in suspects.families
     )
     return instances, families
 
 
 def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: int, *, is_kind: bool) -> Confirmation:
-    p, (first, second) = _p([sides], rules, is_kind=is_kind), sides
+    p, (first, second) = _p([sides], rules, lower_tail, is_kind=is_kind), sides
     told = rules.regression_by == "score"
     return Confirmation(
         instance=instance.name,
@@ -140,9 +149,9 @@ def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: 
 
 
 def _family(
-    own: Sequence[PairedInstance], sides: Sequence[_Sides], rules: Rules, among: int, *, is_kind: bool
+    own: Sequence[PairedInstance], sides: Sequence[_Sides], among: Suspects, rules: Rules, tail: Tail, *, is_kind: bool
 ) -> FamilyCheck:
-    p = _p(sides, rules, is_kind=is_kind)
+    p = _p(sides, rules, tail, is_kind=is_kind)
     first, second = (tuple(chain.from_iterable(each.results for each in arm)) for arm in zip(*sides, strict=True))
     return FamilyCheck(
         template=own[0].template,
@@ -152,14 +161,14 @@ def _family(
         champion_score=sum(result.score for result in first),
         challenger_score=sum(result.score for result in second),
         p_value=pico(p),
-        is_worse=p * among * MICRO <= rules.family_p,
+        is_worse=p * among.templates * MICRO <= rules.family_p,
     )
 
 
-def _p(sides: Sequence[_Sides], rules: Rules, *, is_kind: bool) -> Fraction:
+def _p(sides: Sequence[_Sides], rules: Rules, tail: Tail, *, is_kind: bool) -> Fraction:
     """One-sided p over some instances; what was not played passed in the challenger's arm or in the champion's."""
     unplayed = (0, MICRO) if is_kind else (MICRO, 0)
-    return lower_tail(
+    return tail(
         [
             divide(first.scores(rules, MICRO, unplayed[0]), second.scores(rules, 0, unplayed[1]))
             for first, second in sides

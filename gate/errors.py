@@ -83,6 +83,11 @@ class BenchmarkExhausted(FlywheelError):
     Freeze its successor with fresh seeds by `flywheel benchmark refresh {benchmark}`."""
 
 
+class TooFewUnits(FlywheelError):
+    """The benchmark {benchmark} can only void: it has {actual}. Nothing was opened, and no alpha was spent. Freeze a larger
+    successor with `flywheel benchmark refresh {benchmark} --sealed NUMBER`, which gives each task seeds of its own."""
+
+
 class AlreadyOpened(FlywheelError):
     """The evaluation {evaluation} was opened before with other artifacts, benchmark or rules: expected a new name."""
 

@@ -25,6 +25,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("test", _test(verdict)),
         *([("looks", _looks(verdict))] if verdict.looks else []),
         *([("units", _units(verdict))] if verdict.units is not None else []),
+        *describe_claim(verdict),
         ("ledger", _ledger(verdict)),
         ("mean difference", _difference(verdict)),
         *_corrected(verdict),
@@ -95,6 +96,13 @@ def _looks(verdict: Verdict) -> str:
 def _units(verdict: Verdict) -> str:
     seeds = count_noun(verdict.units or 0, "seed")
     return f"{seeds}: templates share them, so their instances are not independent and each seed counts once"
+
+
+def describe_claim(verdict: Verdict) -> list[tuple[str, str]]:
+    """The row that narrows what a verdict claims, where seeds of some templates are repeats; none elsewhere."""
+    names = ", ".join(verdict.one_answer)
+    why = "the right answer is the same at every seed, so its seeds are repeats: nothing is claimed beyond this task"
+    return [("claim", f"{names}: {why}")] if names else []
 
 
 def _families(verdict: Verdict) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eventlog.disowned import read_in_force
 from eventlog.events import SealedInspected
-from eventlog.store import Append, Conflict, EventStore
+from eventlog.store import Append, Committed, EventStore
 from projections.alpha import ALPHA, AlphaState
 from projections.engine.projection import replay
 
@@ -16,7 +16,7 @@ def pay_for_inspection(store: EventStore, benchmark: str, evaluation: str, actor
     """Append that somebody looks at an evaluation's sealed figures; return the alpha that it costs, in millionths.
 
     It costs nothing if the benchmark has no alpha left, or if the evaluation was looked at before. Openings share the
-    benchmark's stream: after a version conflict the ledger is read again.
+    benchmark's stream: unless this look was appended, the ledger is read again. A look that was disowned is paid again.
     """
     stream = BENCHMARK.format(benchmark)
     while True:
@@ -25,8 +25,8 @@ def pay_for_inspection(store: EventStore, benchmark: str, evaluation: str, actor
         if ledger.is_exhausted or evaluation in {each.evaluation for each in ledger.inspections}:
             return 0
         event = SealedInspected(benchmark=benchmark, evaluation=evaluation, alpha=share_of(ledger))
-        request = Append(stream, (event,), actor, expect=version, key=f"inspect:{evaluation}")
-        if not isinstance(store.append([request])[0], Conflict):
+        request = Append(stream, (event,), actor, expect=version, key=f"inspect:{evaluation}:{version}")
+        if isinstance(store.append([request])[0], Committed):
             return event.alpha
 
 

@@ -120,6 +120,7 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         lost=(seen.champion_lost, seen.challenger_lost) if rules.replays else None,
         looks=list_looks(found.looks) if found.looks else (),
         families=confirmed.families,
+        one_answer=tuple(each.template_id for each in benchmark.templates if each.one_answer),
     )
 
 

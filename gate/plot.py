@@ -6,6 +6,8 @@ Matplotlib is an optional extra and imported on use; its local configuration is 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +21,7 @@ from .plot_looks import draw_looks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Kind = Literal["svg", "png"]
 
@@ -50,15 +53,8 @@ _DOT = 40
 
 def plot(drawing: Drawing, kind: Kind) -> bytes:
     """Render the drawing as SVG or PNG bytes. Raises PlotsMissing."""
-    try:
-        from matplotlib import style  # noqa: PLC0415 an extra, imported on use
-        from matplotlib.figure import Figure  # noqa: PLC0415 an extra, imported on use
-    except ImportError as error:
-        raise PlotsMissing(expected="the extra `plots`", way_out="'flywheel[plots]'") from error
     above = 1.2 + _ROW * max(len(drawing.templates), 3)
-    written = BytesIO()
-    with style.context(["default", _STYLE]):
-        figure = Figure(figsize=(_WIDTH, _HEIGHT + above - 1.2), dpi=120, layout="constrained")
+    with open_figure((_WIDTH, _HEIGHT + above - 1.2)) as figure:
         axes = figure.subplots(2, 2, height_ratios=(above, 1.5), width_ratios=(1.1, 1))
         figure.suptitle(f"{headline(drawing.verdict)}\n{_title(drawing)}", x=0.01, ha="left", fontsize=11)
         _draw_templates(axes[0, 0], drawing.templates)
@@ -68,7 +64,25 @@ def plot(drawing: Drawing, kind: Kind) -> bytes:
             _draw_null(axes[0, 1], drawing)
         _draw_interval(axes[1, 0], drawing.verdict)
         _draw_costs(axes[1, 1], drawing.verdict)
-        figure.savefig(written, format=kind, metadata=_METADATA[kind])
+        return write_figure(figure, kind)
+
+
+@contextmanager
+def open_figure(size: tuple[float, float]) -> Iterator[Figure]:
+    """An empty figure of this width and height in inches, in the style of all pictures. Raises PlotsMissing."""
+    try:
+        from matplotlib import style  # noqa: PLC0415 an extra, imported on use
+        from matplotlib.figure import Figure  # noqa: PLC0415 an extra, imported on use
+    except ImportError as error:
+        raise PlotsMissing(expected="the extra `plots`", way_out="'flywheel[plots]'") from error
+    with style.context(["default", _STYLE]):
+        yield Figure(figsize=size, dpi=120, layout="constrained")
+
+
+def write_figure(figure: Figure, kind: Kind) -> bytes:
+    """The bytes of a figure, the same for the same content."""
+    written = BytesIO()
+    figure.savefig(written, format=kind, metadata=_METADATA[kind])
     return written.getvalue()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from random import Random
 
-from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate
+from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate, SuiteSeeds
 from projections.alpha import AlphaState
 from projections.benchmarks import BenchmarkState, Instance
 from projections.verdicts import VerdictState
@@ -22,6 +22,28 @@ SEALED_SEEDS = range(10_000, 1_000_000)
 """Range of sealed seeds. Training uses seeds below; from 10,000 on our sites show pages that training never sees."""
 
 _NUMBERED = re.compile(r"(.*)-(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRanges:
+    """Seeds among which visible and sealed ones are drawn."""
+
+    visible: range = VISIBLE_SEEDS
+    sealed: range = SEALED_SEEDS
+
+
+USUAL_RANGES = SeedRanges()
+
+
+def ranges_of(seeds: SuiteSeeds) -> SeedRanges:
+    """Seeds that a benchmark of a suite may hold: the usual ones, or within other ranges that the suite names.
+
+    Then sealed seeds are its sealed ones, and visible seeds the last tenth of its training seeds, at least one.
+    """
+    if seeds == SuiteSeeds():
+        return USUAL_RANGES
+    training = seeds.training.seeds
+    return SeedRanges(visible=training[-max(1, len(training) // 10) :], sealed=seeds.sealed.seeds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +103,24 @@ def draw_fresh_seeds(
     amounts: Amounts,
     taken: Collection[Instance],
     rng_seed: int,
+    among: SeedRanges = USUAL_RANGES,
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
     """Draw visible and sealed seeds for each template, at which none was played or frozen, from a frozen stream.
 
-    No two templates share a seed, because a seed may move all of them alike. Raises NoFreshSeeds.
+    They lie in the ranges of `among`. No two templates share a seed, because a seed may move all of them alike. Raises
+    NoFreshSeeds.
     """
     tasks = [template.oracle_task_id for template in templates]
     known, asked = frozenset(tasks), environment
     used = {seed for environment, task, seed in taken if environment == asked and task in known}
     names, found = [template.template_id for template in templates], []
-    for what, among, amount in (
-        ("visible", VISIBLE_SEEDS, amounts.visible * len(names)),
-        ("sealed", SEALED_SEEDS, amounts.sealed * len(names)),
+    for what, span, amount in (
+        ("visible", among.visible, amounts.visible * len(names)),
+        ("sealed", among.sealed, amounts.sealed * len(names)),
     ):
-        if len(among) - len(used & {*among}) < amount:
-            raise NoFreshSeeds(benchmark=benchmark, what=what, expected=amount, among=f"{among[0]} to {among[-1]}")
-        found.append(deal_seeds(names, _draw_seeds(f"{rng_seed}/{benchmark}/{what}", among, amount, used)))
+        if len(span) - sum(seed in span for seed in used) < amount:
+            raise NoFreshSeeds(benchmark=benchmark, what=what, expected=amount, among=f"{span[0]} to {span[-1]}")
+        found.append(deal_seeds(names, _draw_seeds(f"{rng_seed}/{benchmark}/{what}", span, amount, used)))
     return found[0], found[1]
 
 
@@ -120,6 +144,7 @@ def successor(
     rng_seed: int,
     amounts: Amounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
+    among: SeedRanges = USUAL_RANGES,
 ) -> BenchmarkFrozen:
     """Build a successor with the same templates, alpha and challengers at fresh seeds; `amounts` overrides the size.
 
@@ -132,7 +157,7 @@ def successor(
     fresh = successor_name(benchmarks.keys(), name)
     wanted = amounts or amounts_of(benchmark)
     judged = benchmark.templates if templates is None else templates
-    visible, sealed = draw_fresh_seeds(fresh, benchmark.environment, judged, wanted, taken, rng_seed)
+    visible, sealed = draw_fresh_seeds(fresh, benchmark.environment, judged, wanted, taken, rng_seed, among)
     return freeze_benchmark(
         fresh,
         benchmark.environment,

@@ -18,6 +18,7 @@ from projections.evidence import Evidence, Paired, e_value
 
 _NORMAL: Final = NormalDist()
 _MICRO: Final = 1_000_000
+_PICO: Final = 10**12
 _STEPS: Final = 60
 _FAR: Final = 8.0
 """Beyond eight standard errors above the bound nothing is cut off that matters."""
@@ -46,7 +47,8 @@ def _mean_above(mean: float, bound: float) -> float:
 def corrected_difference(verdict: Verdict) -> int | None:
     """The mean difference of a promotion, corrected for having been selected, in millionths.
 
-    None if the verdict promotes nothing, or was not reached by a test at an alpha with an interval.
+    A promotion at an early look had to pass that look's boundary, which is narrower than the whole alpha. None if the
+    verdict promotes nothing, or was not reached by a test at an alpha with an interval.
     """
     mean, interval = verdict.mean_delta, verdict.interval
     if verdict.decision != "promote" or mean is None or interval is None or not verdict.alpha:
@@ -55,8 +57,15 @@ def corrected_difference(verdict: Verdict) -> int | None:
     if error <= 0:
         return mean
     under_null = sqrt(error**2 + mean**2 / max(1, verdict.pairs))
-    bound = max(_NORMAL.inv_cdf(1 - verdict.alpha / _MICRO) * under_null, verdict.rules.min_mean_delta)
+    bound = max(_NORMAL.inv_cdf(1 - _alpha_reached(verdict)) * under_null, verdict.rules.min_mean_delta)
     return round(error * correct_selection(mean / error, min(bound, mean) / error))
+
+
+def _alpha_reached(verdict: Verdict) -> float:
+    """The probability that the deciding look could spend at most: that of its boundary, else the whole alpha."""
+    if not verdict.looks or not verdict.looks[-1].boundary:
+        return verdict.alpha / _MICRO
+    return verdict.looks[-1].boundary / _PICO
 
 
 def corrected_uplift(state: Candidacy) -> int | None:

@@ -50,6 +50,11 @@ def order_units(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[Tasks, ...]:
     return tuple((task,) for each in rounds for task in _shuffle(each, draw))
 
 
+def count_sealed_units(benchmark: BenchmarkFrozen, rules: Rules) -> int:
+    """Number of independent units of a benchmark under these rules: what `min_pairs` is compared with."""
+    return len(order_units(benchmark, rules))
+
+
 def order(benchmark: BenchmarkFrozen, rules: Rules) -> Tasks:
     """Sealed instances in the order of their units."""
     return tuple(task for unit in order_units(benchmark, rules) for task in unit)

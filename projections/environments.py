@@ -26,7 +26,7 @@ class EnvironmentState(FoldState, frozen=True, kw_only=True):
     """An environment: its newest probe report, and since when it is admitted (None: not admitted).
 
     `admitted_tasks` is the digest of the admitted tasks; the admission lapses if the site grades other tasks, and ends
-    with a later report in which a probe failed.
+    with a later report in which a probe failed. The right answer of the tasks in `alike` is the same at every seed.
     """
 
     environment: str = ""
@@ -38,6 +38,7 @@ class EnvironmentState(FoldState, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = ()
     rng_seed: int = 0
     fingerprints: tuple[Fingerprint, ...] = ()
+    alike: tuple[str, ...] = ()
     admitted_since: int | None = None
     admitted_tasks: str | None = None
     admitted_by: str | None = None
@@ -76,6 +77,7 @@ def _fold(state: EnvironmentState, row: EventRow) -> EnvironmentState:
         seeds=tuple(row.field("seeds")),
         rng_seed=row.number("rng_seed"),
         fingerprints=tuple(Fingerprint(**each) for each in row.records("fingerprints")),
+        alike=tuple(row.field("alike") or ()),
     )
     if fresh.failed_probes:
         return fresh
@@ -91,7 +93,7 @@ def _fold(state: EnvironmentState, row: EventRow) -> EnvironmentState:
 
 ENVIRONMENTS = Fold(
     name="environments",
-    version=2,
+    version=3,
     reads={
         "EnvironmentProbed": (
             "environment",
@@ -102,6 +104,7 @@ ENVIRONMENTS = Fold(
             "seeds",
             "rng_seed",
             "fingerprints",
+            "alike",
         ),
         "EnvironmentAdmitted": ("environment", "probe", "tasks_digest", "by", "reason"),
     },

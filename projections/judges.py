@@ -5,7 +5,7 @@ A run that no judge spoke of has no row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from .engine.projection import EventRow, Fold, FoldState
 from .rewards import REWARDS
+from .runs import RUNS
 
 if TYPE_CHECKING:
     from .engine.views import Views
@@ -77,6 +78,24 @@ def calibrate_judges(views: Views) -> tuple[Calibration, ...]:
     opinions = views.find(JUDGES)
     rewards = views.pick(REWARDS, opinions.keys())
     return calibrations(opinions.values(), {run: reward.passed for run, reward in rewards.items()})
+
+
+def opinions_of(views: Views, judge: str, runs: Collection[str]) -> dict[str, bool]:
+    """Those of these runs that a judge has spoken of, and whether it passed them."""
+    states = views.pick(JUDGES, runs).values()
+    return {each.run: said.passed for each in states for said in each.opinions if said.judge == judge}
+
+
+def calibrate_on(views: Views, judge: str, environment: str) -> Calibration:
+    """Calibration of a judge on the runs of one environment that the oracle graded too, without sealed ones."""
+    spoken = {key: state for key, state in views.find(JUDGES).items() if any(o.judge == judge for o in state.opinions)}
+    runs = views.pick(RUNS, spoken.keys())
+    own = {run: spoken[run] for run, state in runs.items() if state.environment == environment and not state.is_sealed}
+    passed = {run: reward.passed for run, reward in views.pick(REWARDS, own.keys()).items()}
+    said = [
+        (passed.get(run), each.passed) for run, state in own.items() for each in state.opinions if each.judge == judge
+    ]
+    return _calibration(judge, said)
 
 
 def calibrations(states: Iterable[JudgedState], passed: Mapping[str, bool]) -> tuple[Calibration, ...]:

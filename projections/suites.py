@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from .engine.projection import EventRow, Fold, FoldState
@@ -61,6 +63,7 @@ class RegistrationState(FoldState, frozen=True, kw_only=True):
     token: str = ""
     dialect: str | None = None
     suite: str | None = None
+    pool: dict[str, Any] | None = None
     since: int = 0
 
 
@@ -75,13 +78,14 @@ def _placed(_state: RegistrationState, row: EventRow) -> RegistrationState:
         token=row.text("token"),
         dialect=row.maybe_text("dialect"),
         suite=row.maybe_text("suite"),
+        pool=row.maybe_record("pool"),
         since=row.position,
     )
 
 
 REGISTRATIONS = Fold(
     name="registrations",
-    version=1,
+    version=2,
     reads={
         "EnvironmentRegistered": (
             "environment",
@@ -93,6 +97,7 @@ REGISTRATIONS = Fold(
             "token",
             "dialect",
             "suite",
+            "pool",
         )
     },
     initial=RegistrationState(),

@@ -13,18 +13,19 @@ from agents.envs.sites.first import FIRST
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, deal_seeds, freeze_benchmark, most_runs, sealed_instances
 from gate.figures import count_noun, decimal
-from gate.renewal import Amounts, amounts_of, draw_fresh_seeds
+from gate.renewal import Amounts, amounts_of, draw_fresh_seeds, ranges_of
 from gate.sizes import plan_size, power_at, seeds_of_each
 from projections.runs import PLANLESS
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
-from ..environments.suites import suite_templates
+from ..environments.suites import check_suite, suite_templates
 from ..errors import Unknown
 from ..evaluations.benchmarks import (
     benchmark_tasks,
     candidates,
     freeze_on,
+    mark_repeated,
     renew,
     size_in_words,
     unavailable_instances,
@@ -113,20 +114,22 @@ def freeze_(
         if from_candidates:
             task = _propose_tasks(house, site, task, min_runs)
         follows_plan = executor.value not in PLANLESS
-        found = suite_templates(house, placed.environment, site, suite, tasks=task, follows_plan=follows_plan)
-        templates = benchmark_tasks(found, max_steps)
+        versioned = check_suite(house, placed.environment, site, suite)
+        found = suite_templates(house, placed.environment, site, versioned.suite, task, follows_plan=follows_plan)
+        templates = mark_repeated(house.views(), site, benchmark_tasks(found, max_steps))
         spent = micro([alpha])[0]
         wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)
         amounts = Amounts(visible, each, repeats)
-        drawn = draw_fresh_seeds(name, site, templates, amounts, unavailable_instances(house, house.views()), rng_seed)
+        taken, among = unavailable_instances(house, house.views()), ranges_of(versioned.suite.seeds)
+        drawn = draw_fresh_seeds(name, site, templates, amounts, taken, rng_seed, among)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
         names = [template.template_id for template in templates]
         first, second = (
             fresh if seeds is None else deal_seeds(names, seeds) for seeds, fresh in zip(given, drawn, strict=True)
         )
         frozen = freeze_benchmark(name, site, templates, first, second, repeats, alpha=spent, challengers=challengers)
-        freeze_on(house, frozen, ACTOR)
+        freeze_on(house, frozen, ACTOR, versioned)
     _tell(frozen, as_json=as_json)
     if not as_json:
         say(wanted.words(frozen))
@@ -179,22 +182,40 @@ def refresh(
         typer.Option(min=1, max=10_000, help="Number of sealed seeds for each task. Default: as many as before."),
     ] = None,
     rng_seed: RngSeed = 7,
+    executor: How = Way.PLAN,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    sandbox: SandboxId = None,
+    port: Port = PORT,
+    admin_port: AdminPort = None,
+    dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze a benchmark's successor: the same tasks, alpha and number of challengers, with fresh seeds."""
+    """Freeze a benchmark's successor: the same tasks, alpha and number of challengers, with fresh seeds.
+
+    Nothing is frozen unless the site answers as it was admitted, and the executor can play each task.
+    """
+    where = Where(url, admin_url, sandbox, port, admin_port)
     with open_project() as house:
         found = find_benchmark(house.views(), benchmark).frozen_event()
+        site, tasks = found.environment, [template.oracle_task_id for template in found.templates]
         amounts = None if sealed is None else replace(amounts_of(found), sealed=sealed)
-        with only_controller(house, found.environment) as own:
+        with only_controller(house, site) as own, placed_at(own, site, where, dialect_from(dialect)) as placed:
             refuse_forged(own.views())
-            frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts)
+            see_admission(own, placed.environment, site, None)
+            tasks_of = check_suite(own, placed.environment, site, suite).suite
+            follows_plan = executor.value not in PLANLESS
+            suite_templates(own, placed.environment, site, tasks_of, tasks, follows_plan=follows_plan)
+            seeds = tasks_of.seeds
+            frozen = renew(own, found, ACTOR, rng_seed=rng_seed, amounts=amounts, seeds=seeds)
     _tell(frozen, as_json=as_json)
 
 
 def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
     rules = Rules.default()
-    if sealed_instances(frozen) < rules.min_pairs:
-        ERR.print(f"{frozen.benchmark} can only void: {shortage(frozen, rules)}", soft_wrap=True)
+    if (why := shortage(frozen, rules)) is not None:
+        ERR.print(f"{frozen.benchmark} can only void: {why}", soft_wrap=True)
     if as_json:
         emit_json(frozen.model_dump(mode="json"))
         return

@@ -17,12 +17,13 @@ from ..datasets import freeze
 from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
 from ..datasets.freeze import DatasetSummary
+from ..datasets.judged import calibration_of, describe_calibration
 from ..house import House
 from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .in_words import dataset_facts
-from .output import AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
+from .output import ERR, AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -49,11 +50,16 @@ def build(
     scale: options.Scale = None,
     environment: options.Environment = None,
     sweep: options.Sweep = None,
+    judged_by: options.JudgedBy = None,
     file: File = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Freeze a dataset for sft, dpo or grpo from the runs in the log. Benchmark runs are never included."""
+    """Freeze a dataset for sft, dpo or grpo from the runs in the log. Benchmark runs are never included.
+
+    With --judged-by a judge selects, of runs that no oracle graded; its agreement with the oracle on graded runs of the
+    same environment is printed, and without it nothing is frozen.
+    """
     options.refuse_untokenised(runs, base)
     query = query_from_options(
         kind,
@@ -70,8 +76,12 @@ def build(
         scale=scale,
         environment=environment,
         sweep=sweep,
+        judged_by=judged_by,
     )
     with open_project() as house:
+        judged = calibration_of(house.views_at(as_of), query)
+        if judged is not None:
+            ERR.print(describe_calibration(judged), soft_wrap=True)
         made = _make_dataset(house, house.views_at(as_of), query, file, base)
         digest = freeze.freeze_dataset(house.store, made, "operator")
         found = find_dataset(house.views(), digest)

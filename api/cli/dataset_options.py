@@ -71,8 +71,17 @@ Scale = Annotated[
 Environment = Annotated[str | None, typer.Option(help="Only runs on this site.")]
 Sweep = Annotated[list[str] | None, typer.Option(help="Only runs of this sweep; may be repeated for several sweeps.")]
 
+JudgedBy = Annotated[
+    str | None,
+    typer.Option(
+        "--judged-by",
+        metavar="JUDGE",
+        help="sft: runs that no oracle graded and this judge passed, such as MODEL/judge-1; needs --environment.",
+    ),
+]
+
 _OF_KIND = {
-    DatasetKind.SFT: {"min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
+    DatasetKind.SFT: {"judged_by", "min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
     DatasetKind.DPO: {"reward", "margin", "max_pairs", "tokens"},
     DatasetKind.GRPO: {"reward", "ddof", "eps", "scale"},
 }

@@ -23,7 +23,21 @@ from ..environments.registration import register_environment
 from ..queries.environments import list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
 from .probe import probe, reset
-from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url, observe_command, tasks_elsewhere
+from .sites import (
+    AdminPort,
+    AdminUrl,
+    DialectFile,
+    PoolSize,
+    PoolVariables,
+    PoolWords,
+    Port,
+    SandboxId,
+    SuiteOf,
+    Url,
+    observe_command,
+    pool_from,
+    tasks_elsewhere,
+)
 from .sweep_options import dialect_from
 
 app = typer.Typer(help="Environments: add, list, probe, reset, observe, serve.", no_args_is_help=True)
@@ -42,6 +56,9 @@ def add(
     sandbox: SandboxId = None,
     port: Port = PORT,
     admin_port: AdminPort = None,
+    command: PoolWords = None,
+    variable: PoolVariables = None,
+    processes: PoolSize = 1,
     dialect: DialectFile = None,
     suite: SuiteOf = None,
     token: Annotated[
@@ -51,9 +68,14 @@ def add(
 ) -> None:
     """Register a site, so that its name is enough from now on. Nothing is recorded unless it answers and fits.
 
+    With --command it is a pool: whatever plays the site starts its processes, on each machine, from that command line.
+
     The admin token stays in its variable, and so do values of headers: write their variable into the dialect.
     """
-    where = Where(url, admin_url, sandbox, port, admin_port, token)
+    pool = pool_from(command, variable)
+    if pool is not None and (url is not None or admin_url is not None or sandbox is not None):
+        raise typer.BadParameter("a pool starts the site itself: give --command, or where it runs, not both")
+    where = Where(url, admin_url, sandbox, port, admin_port, token, pool, processes if pool is not None else 1)
     with open_project() as house:
         event = register_environment(house, name, where, dialect_from(dialect), suite, "operator")
     if as_json:

@@ -13,7 +13,7 @@ from gate.inspections import pay_for_inspection
 from projections.engine.views import PostgresViews
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..errors import FiguresSealed, VerdictDiffers, VerdictsDiffer
+from ..errors import VerdictDiffers, VerdictsDiffer
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
@@ -74,7 +74,8 @@ def explain_(
 ) -> None:
     """Print a verdict with the numbers that decided it, and optionally draw it.
 
-    While the benchmark can judge further challengers, its sealed part is told in coarse bands, unless you --spend.
+    While the benchmark can judge further challengers, its sealed part is told and drawn in coarse bands, unless you
+    --spend.
     """
     with open_project() as house:
         views = house.views_at(as_of)
@@ -82,10 +83,7 @@ def explain_(
         is_sealed = state.decision is not None and not may_tell(views, state.benchmark, evaluation)
         if spend and is_sealed:
             views = _spend(house, state)
-            is_sealed = not may_tell(views, state.benchmark, evaluation)
         if plot is not None:
-            if is_sealed:
-                raise FiguresSealed(evaluation=evaluation, benchmark=state.benchmark)
             picture(house, state, plot)
         print_verdict(views, state, as_json=as_json)
     if plot is not None and not as_json:
@@ -100,7 +98,8 @@ def verify(
 ) -> None:
     """Judge again from the log and compare the verdicts byte for byte. Exit code 1 if one differs.
 
-    A verdict depends on events alone, so it can be recomputed after an erasure too.
+    A verdict depends on events alone, so it can be recomputed after an erasure too. Where one differs, both are shown:
+    while the benchmark can judge, with their sealed figures in bands.
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")
@@ -120,7 +119,7 @@ def verify(
         names = ", ".join(each.evaluation for each in differing)
         raise VerdictsDiffer(total=len(found), count=len(differing), actual=names)
     for each in differing:
-        raise VerdictDiffers(evaluation=each.evaluation, actual=each.again, expected=each.recorded)
+        raise VerdictDiffers(evaluation=each.evaluation, actual=each.told[1], expected=each.told[0])
 
 
 def _show_recomputed(found: tuple[Recomputed, ...]) -> None:

@@ -13,7 +13,6 @@ from agents.executors.local import FolderOf
 from agents.models.servers.plan import Challenger
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
 from gate.bands import explain_bands
-from gate.benchmark import sealed_instances
 from gate.explain import explain as explained
 from gate.live import describe_look
 from gate.renewal import newest_successor
@@ -31,7 +30,7 @@ from ..evaluations.evaluate import challenge, play_and_settle
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now, shortage
+from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now
 from ..queries.champion import present_champion
 from ..queries.verdicts import find_verdict, may_tell, verdict_row
 from ..serving.challengers import find_challenger
@@ -121,7 +120,7 @@ def run_gate(
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
-            _warn(own, frozen, chosen, rules)
+            _warn(own, frozen, chosen)
             pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
@@ -197,12 +196,10 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     return found
 
 
-def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, rules: Rules) -> None:
+def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> None:
     """Print what keeps this evaluation from promoting, before it spends alpha."""
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
-    if sealed_instances(benchmark) < rules.min_pairs:
-        ERR.print(f"{benchmark.benchmark} can only void: {shortage(benchmark, rules)}", soft_wrap=True)
     if is_saturated_now(house.views(), benchmark.benchmark):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from gate.figures import decimal, dollars
-from projections.errors import NotThereYet
 
-from ..positions import read_position
 from ..queries.outcomes import OutcomeRow, list_outcomes
 from .output import AsJson, AsOf, emit_json, open_project, table
 
@@ -25,14 +23,11 @@ def outcomes(
     """Count how runs went: by sweep, by template, with a candidate (treated) or without.
 
     Passed counts graded runs only. Steps, value and cost are sums; where some values are unknown, the sum says how many
-    runs it covers. Runs that were withdrawn since are counted too.
+    runs it covers. Of an evaluation whose benchmark can still judge, what it passed is sealed. Runs that were withdrawn
+    since are counted too.
     """
     with open_project() as house:
-        wanted, head = read_position(house.store, as_of), house.store.head()
-        if wanted is not None and wanted > head:
-            raise NotThereYet(expected=wanted, actual=head)
-        upto = head if wanted is None else wanted
-        rows = list_outcomes(house.frames, upto, sweep=sweep, template=template).outcomes
+        rows = list_outcomes(house.frames, house.views_at(as_of), sweep=sweep, template=template).outcomes
     if as_json:
         emit_json(rows)
         return
@@ -47,9 +42,11 @@ def _cell(row: OutcomeRow, column: str) -> object:
         case "treated":
             return {True: "yes", False: "", None: "?"}[row.is_treated]
         case "value":
-            return _sum(decimal(row.value), row.valued, row.graded)
+            return "sealed" if row.value is None else _sum(decimal(row.value), row.valued, row.graded)
         case "cost":
             return _sum(dollars(row.cost), row.priced, row.graded)
+        case "passed":
+            return "sealed" if row.passed is None else row.passed
         case "sweep" | "template":
             return "?" if getattr(row, column) is None else getattr(row, column)
         case _:

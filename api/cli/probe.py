@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 from agents.envs.clients.client import EnvClient
 from agents.envs.episodes.names import is_episode_name
 from agents.envs.foreign.dialect import read_dialect
-from agents.envs.pool import PoolCommand
 from agents.envs.probing.probes import PROBES, SEEDS
 from agents.envs.provider import site_at
 from agents.envs.sandbox import PORT
@@ -21,7 +19,7 @@ from ..environments.admission import Probed, probe_and_record, target_at
 from ..environments.connect import ANEW, Where, placed_at
 from ..settings import read_settings
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say, table
-from .sites import AdminPort, DialectFile, Port, SandboxId, Url
+from .sites import AdminPort, DialectFile, PoolSize, PoolVariables, PoolWords, Port, SandboxId, Url, pool_from
 
 AdminUrl = Annotated[
     str | None,
@@ -41,16 +39,9 @@ def probe(
     sandbox: SandboxId = None,
     port: Port = PORT,
     admin_port: AdminPort = None,
-    command: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORDS", help="Start the site as a pool: one command line; {port} and {seed} are replaced."
-        ),
-    ] = None,
-    variable: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=TEXT", help="A variable for that command, such as SEED={seed}.")
-    ] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Processes of the pool at a time.")] = 1,
+    command: PoolWords = None,
+    variable: PoolVariables = None,
+    processes: PoolSize = 1,
     seeds: Annotated[
         str, typer.Option(metavar="N,N,...", help="Seeds of the instances; at least two, to compare them.")
     ] = ",".join(map(str, SEEDS)),
@@ -66,7 +57,7 @@ def probe(
     """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
-    pool = None if command is None else _pool(command, variable or [])
+    pool = pool_from(command, variable)
     asked = Where(None, admin_url, sandbox, port, admin_port, pool=pool, processes=processes)
     name, where = _place(site, url, admin_url, asked)
     with open_project() as house, placed_at(house, name, where, spoken) as placed:
@@ -103,15 +94,6 @@ def reset(
     else:
         print_facts(list(told.items()))
         ERR.print("Open the address in a browser. `flywheel env serve` starts a bundled site.")
-
-
-def _pool(command: str, variables: list[str]) -> PoolCommand:
-    """The command of a pool, from one command line and `NAME=TEXT`s."""
-    if not all("=" in each for each in variables):
-        raise typer.BadParameter("a variable is NAME=TEXT, such as SEED={seed}")
-    return PoolCommand(
-        tuple(shlex.split(command)), {name: text for name, _, text in (each.partition("=") for each in variables)}
-    )
 
 
 def _place(site: str | None, url: str | None, admin_url: str | None, where: Where) -> tuple[str, Where]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from agents.envs.connect import connect
 from agents.envs.contract import TaskText
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.foreign.observe import observe
+from agents.envs.pool import PoolCommand
 from agents.envs.sandbox import PORT
 
 from ..environments.connect import Where, site_elsewhere
@@ -30,6 +33,23 @@ SuiteOf = Annotated[
         help="The suite of its tasks, or a file with it. Default: that of the environment.",
     ),
 ]
+PoolWords = Annotated[
+    str | None,
+    typer.Option(
+        "--command",
+        metavar="WORDS",
+        help="Start the site as a pool: one command line; {port} and {seed} are replaced.",
+    ),
+]
+PoolVariables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variable",
+        metavar="NAME=TEXT",
+        help="A variable for that command, such as SEED={seed}; $FLYWHEEL_ENV_... names one that holds a secret.",
+    ),
+]
+PoolSize = Annotated[int, typer.Option("--processes", min=1, max=1_000, help="Processes of the pool at a time.")]
 DialectFile = Annotated[
     Path | None, typer.Option("--dialect", help="TOML or JSON file that describes the site's admin API.")
 ]
@@ -51,6 +71,24 @@ def observe_command(
         through = known.model_copy(update={"headers": {**known.headers, **site.admin_headers}})
         found = observe(site.admin_url, site.admin_token, through, may_seed=may_seed, page_url=site.url, say=ERR.print)
     emit_json(found.model_copy(update={"headers": known.headers}).model_dump(mode="json"))
+
+
+def pool_from(command: str | None, variables: Sequence[str] | None) -> PoolCommand | None:
+    """The command of a pool, from one command line and `NAME=TEXT`s; None without a command. Raises BadParameter."""
+    if command is None:
+        if variables:
+            raise typer.BadParameter("--variable is for the command of a pool: add --command")
+        return None
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise typer.BadParameter(f"the command {command!r} cannot be split into words: {error}") from error
+    if not words:
+        raise typer.BadParameter("the command is empty; expected one such as 'python shop.py {port} {seed}'")
+    parts = [each.partition("=") for each in variables or ()]
+    if not all(mark for _, mark, _ in parts):
+        raise typer.BadParameter("a variable is NAME=TEXT, such as SEED={seed}")
+    return PoolCommand(words, {name: text for name, _, text in parts})
 
 
 def tasks_elsewhere(where: Where, dialect: Path | None) -> tuple[str, tuple[TaskText, ...]]:

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from threading import Event
 from typing import Annotated
 
 import typer
 
 from agents.envs.closing import UNCLOSED
+from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.executors.executor import Executor
@@ -20,7 +21,7 @@ from agents.models.model import Model
 from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
-from agents.suites.tasks import NO_OPERATIONS
+from agents.suites.tasks import Operations
 from eventlog.database import OutagePatience
 from projections.runs import PLANLESS
 
@@ -28,10 +29,11 @@ from ..controllers.fast import Controller
 from ..course import Course
 from ..environments.connect import Where, placed_at
 from ..environments.suites import operations_on, pin_suite
+from ..house import House
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
-from ..sweeps.step_checks import Watching, nobody, watching_of
+from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
 from ..sweeps.worker import ROLES, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
@@ -126,8 +128,7 @@ def worker(
     with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
         queue, client, controlling = RolloutQueue(house.engine, site), None, None
         doing: Executor = PLAN
-        watching: Watching = nobody
-        operations = NO_OPERATIONS
+        checking: Checking = check_nothing
         advisor: Model | None = None
         if {"runner", "controller"} & set(chosen):
             where = Where(url, admin_url, sandbox, port, admin_port)
@@ -139,9 +140,8 @@ def worker(
                 executor_of(executor, house.settings, inside=placed.inside, folder_of=own, agent=playing_agent)
             )
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
-            operations = operations_on(house, site) if verify_steps else NO_OPERATIONS
-            checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)
-            watching = stack.enter_context(checking)
+            if verify_steps:
+                checking = _checking(house, placed.environment, site, stack)
             client = placed.environment if "runner" in chosen else None
             asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
             advisor = stack.enter_context(asking)
@@ -164,10 +164,9 @@ def worker(
             lambda notice: _notice(tell, notice),
             doing,
             follows=follows,
-            watching=watching,
+            checking=checking,
             advisor=advisor,
             rule=course.rule,
-            operations=operations,
             controlling=controlling,
             give_up=is_over.set,
         )
@@ -177,6 +176,19 @@ def worker(
         tell("stopped", open=queue.open(), parked=parked)
     if until_empty and parked:
         raise typer.Exit(1)
+
+
+def _checking(house: House, client: Environment, site: str, stack: ExitStack) -> Checking:
+    """Checks of steps by each sweep's own suite version. Raises NoJudge if they need a judge and there is none."""
+    refuse_unchecked(house.settings, client, verify_steps=True)
+
+    @cache
+    def check_for(suite: str | None) -> tuple[Watching, Operations]:
+        operations = operations_on(house, site, suite)
+        watches = watching_of(house.settings, client, operations, verify_steps=True)
+        return stack.enter_context(watches), operations
+
+    return check_for
 
 
 def _control(controller: Controller, is_told_to_stop: Callable[[], bool]) -> str:

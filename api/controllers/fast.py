@@ -30,12 +30,12 @@ from ..course import CONTROLLER, Course
 from ..environments.admission import see_admission
 from ..environments.suites import course_within, pin_suite
 from ..errors import TooSmall
-from ..evaluations.benchmarks import freeze_on, renew, size_in_words, without_plans
+from ..evaluations.benchmarks import freeze_on, judged_tasks, renew, size_in_words, without_plans
 from ..evaluations.evaluate import challenge, challenger_on, concerns, play_and_settle
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark, shortage
+from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark
 from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
@@ -209,7 +209,7 @@ class Controller:
         return own
 
     def _benchmark(self) -> BenchmarkFrozen:
-        course, templates = self.course, without_plans(self._templates())
+        course, templates = self.course, judged_tasks(self.house.views(), self.site, self._templates())
         names = [template.template_id for template in templates]
         visible, sealed = (deal_seeds(names, seeds) for seeds in (course.visible_seeds, course.sealed_seeds))
         return freeze_benchmark(first_benchmark_name(self.site), self.site, templates, visible, sealed, course.repeats)
@@ -221,8 +221,10 @@ class Controller:
         is_short = missing_tasks(present, [each.oracle_task_id for each in own])
         templates = without_plans(own) if is_short else present.templates
         amounts = course.amounts(len(templates))
-        if amounts.sealed * len(templates) < course.rules.min_pairs:
-            raise TooSmall(benchmark=present.benchmark, actual=shortage(present, course.rules))
+        if (size := amounts.sealed * len(templates)) < (least := course.rules.min_pairs):
+            raise TooSmall(
+                benchmark=present.benchmark, actual=f"{size} sealed instances, and the rules ask for {least}"
+            )
         fresh = renew(self.house, present, CONTROLLER, rng_seed=course.rng_seed, amounts=amounts, templates=templates)
         alpha = f"with a new alpha of {decimal(fresh.alpha)} for {count_noun(fresh.challengers, 'challenger')}"
         self.reporter.say(f"{why}; froze {fresh.benchmark}: {size_in_words(fresh)}, {alpha}")

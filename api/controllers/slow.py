@@ -18,7 +18,7 @@ from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
-from gate.renewal import draw_fresh_seeds
+from gate.renewal import draw_fresh_seeds, ranges_of
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
@@ -28,7 +28,14 @@ from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
 from ..environments.suites import course_within, pin_suite
 from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
-from ..evaluations.benchmarks import freeze_on, renew, size_in_words, unavailable_instances, without_plans
+from ..evaluations.benchmarks import (
+    freeze_on,
+    judged_tasks,
+    refuse_unfreezable,
+    renew,
+    size_in_words,
+    unavailable_instances,
+)
 from ..evaluations.evaluate import challenge, play_and_settle
 from ..history.disown import refuse_forged
 from ..house import House
@@ -122,6 +129,8 @@ class SlowController:
         is_frozen = benchmark_name(self.site) in self.house.views().find(BENCHMARKS)
         if is_frozen:
             self._refuse_other_tasks()
+        else:  # before a warm-up plays anything
+            refuse_unfreezable(self.house, self._benchmark())
         base = self._base()
         if not is_frozen:
             freeze_on(self.house, self._benchmark(), SLOW_CONTROLLER)
@@ -201,15 +210,13 @@ class SlowController:
 
     def _benchmark(self) -> BenchmarkFrozen:
         """A benchmark of the course's size, at seeds that no run has used and the fast loop has not reserved."""
-        name, templates, sizes, views = (
-            benchmark_name(self.site),
-            tasks_of(self.client, self.course, self.suite),
-            self.course.sizes,
-            self.house.views(),
+        templates, views = tasks_of(self.client, self.course, self.suite), self.house.views()
+        name, sizes, seeds = benchmark_name(self.site), self.course.sizes, require(self.suite).suite.seeds
+        used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates, seeds)
+        without, among = judged_tasks(views, self.site, templates), ranges_of(seeds)
+        visible, sealed = draw_fresh_seeds(
+            name, self.site, without, sizes.amounts(len(without)), used, sizes.rng_seed, among
         )
-        used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates)
-        without = without_plans(templates)
-        visible, sealed = draw_fresh_seeds(name, self.site, without, sizes.amounts(len(without)), used, sizes.rng_seed)
         return freeze_benchmark(name, self.site, without, visible, sealed, sizes.repeats)
 
     def _refuse_other_tasks(self) -> None:

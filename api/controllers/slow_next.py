@@ -240,21 +240,19 @@ def _judge_next(views: Views, last: SlowRound, course: SlowCourse, site: str) ->
 
 
 def weights_to_go_on_with(views: Views, rounds: Sequence[SlowRound], base: str) -> str:
-    """The newest checkpoint that beat the present champion on average and was held or waits, else the champion's.
+    """The newest checkpoint that was promoted over the present champion and waits for other sites, else the champion's.
 
-    Later rounds without a checkpoint or with a worse one do not change that. If the champion has another base: BASE.
+    Of a verdict only its decision is read: sealed figures choose nothing that is judged again. If the champion has
+    another base: BASE.
     """
     present = present_champion(views).pointed_artifact().weights
     for each in reversed(rounds):
-        if each.checkpoint is not None and _was_better(each.verdict, present):
+        if each.checkpoint is not None and _was_promoted(each.verdict, present):
             return each.checkpoint
     state = views.get(WEIGHTS, present)
     return present if state is not None and state.base == base else BASE
 
 
-def _was_better(state: VerdictState | None, champion_weights: str) -> bool:
-    """True if a challenger beat a champion of these weights on average, and was held or waits for other sites."""
-    verdict = None if state is None else state.verdict_reached()
-    if verdict is None or verdict.champion.artifact.weights != champion_weights:
-        return False
-    return verdict.decision != "void" and (verdict.mean_delta or 0) > 0
+def _was_promoted(state: VerdictState | None, champion_weights: str) -> bool:
+    """True if a verdict promotes a challenger over a champion of these weights."""
+    return state is not None and state.decision == "promote" and state.champion["weights"] == champion_weights

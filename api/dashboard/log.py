@@ -9,10 +9,13 @@ from fastapi.responses import Response
 
 from eventlog.chain import EXACT
 from eventlog.store import Position
+from projections.engine.views import PostgresViews
 
-from ..queries.events import list_events
+from ..queries.events import LoggedEvent, list_events
 from ..queries.log_status import check_chain, newest_events, projection_lags
+from ..queries.sealed import hide_results
 from ..routes.reading import HouseOf, Reading
+from ..routes.roles import ALL_RESULTS
 from .pages import render_page
 
 router = APIRouter()
@@ -48,7 +51,7 @@ def log(
         "log.html",
         area="log",
         position=views.upto,
-        events=page.events,
+        events=_tell(request, views, page.events),
         following=page.next,
         stream=stream,
         kind=kind,
@@ -62,6 +65,13 @@ def log(
 @router.get("/parts/tail")
 def tail(request: Request, house: HouseOf, after: Place = 0) -> Response:
     """The events after a position, newest first, and where to look next."""
-    page = list_events(house.store, house.store.head(), after=after or 0, limit=MOST_NEW)
+    head = house.store.head()
+    page = list_events(house.store, head, after=after or 0, limit=MOST_NEW)
     last = page.events[-1].position if page.events else after or 0
-    return render_page(request, "parts/tail.html", events=page.events[::-1], last=last)
+    told = _tell(request, house.views(head), page.events)
+    return render_page(request, "parts/tail.html", events=told[::-1], last=last)
+
+
+def _tell(request: Request, views: PostgresViews, logged: tuple[LoggedEvent, ...]) -> tuple[LoggedEvent, ...]:
+    """The events that a visitor may read: results of sealed runs only as an admin, while their benchmark can judge."""
+    return logged if request.state.role == ALL_RESULTS else hide_results(views, logged)

@@ -12,10 +12,12 @@ import polars as pl
 from eventlog.blobs import Inventory
 from eventlog.store import EventStore, Position
 from projections.datasets.refusals import REFUSALS
+from projections.judges import Calibration
 from projections.slices import SliceState
 
 from ..queries.datasets import Frozen
 from .freeze import DatasetSummary, ViewsAt, again, make_rows
+from .judged import calibration_of, describe_calibration
 from .row_batches import is_of_plans, row_schema
 
 _RUNS = ("run", "chosen_run", "rejected_run")
@@ -55,14 +57,17 @@ class _Seen:
 def card_of(store: EventStore, blobs: Inventory, views_at: ViewsAt, frozen: Frozen) -> str:
     """Write the card of a dataset, rebuilding its rows. Raises DatasetDiffers, DatasetErased, and as `make_rows`."""
     seen, views = _Seen(), views_at(Position(frozen.upto))
+    judged = calibration_of(views, frozen.parse_query())
     made = again(frozen, lambda: make_rows(store, blobs, views, frozen.parse_query(), seen.take))
-    return "\n".join(_lines(frozen, made, seen)) + "\n"
+    return "\n".join(_lines(frozen, made, seen, judged)) + "\n"
 
 
-def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen) -> Iterator[str]:
+def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen, judged: Calibration | None) -> Iterator[str]:
     of = f"the group {frozen.group}" if isinstance(frozen, SliceState) else f"{made.groups} groups"
     yield from (f"# Dataset {made.digest[:8]}", "")
     yield f"{made.height} rows for {made.query.kind}, of {seen.runs} runs in {of}."
+    if judged is not None:
+        yield from ("", f"{describe_calibration(judged).capitalize()}.")
     yield from ("", "| | |", "|---|---|")
     yield f"| digest of the rows' content | `{made.digest}` |"
     yield f"| query | `{json.dumps(made.query.model_dump(mode='json'), sort_keys=True)}` |"

@@ -26,7 +26,16 @@ from projections.taint import Holding
 
 from ..errors import DatasetErased, EmptyDataset, Unknown
 from ..queries.datasets import Frozen, find_dataset
-from .row_batches import GROUPS_AT_ONCE, RowBatch, batches, judge_groups, knowledge, read_group_facts, row_schema
+from .row_batches import (
+    GROUPS_AT_ONCE,
+    RowBatch,
+    batches,
+    judge_groups,
+    knowledge,
+    read_group_facts,
+    row_schema,
+    with_opinions,
+)
 
 ROW_GROUP: Final = 1024
 """Rows per row group of a Parquet file."""
@@ -173,7 +182,7 @@ def select_runs(store: EventStore, views: Views, query: Query, named: Set[str]) 
     """Runs among `named` that a query selects, by their events alone; reads no blobs."""
     known = knowledge(store, views)
     asked = [group for group in pick_groups(views, named).values() if looked_at(query, group)]
-    facts = read_group_facts(store, views, asked)
+    facts, known = read_group_facts(store, views, asked), with_opinions(views, query, asked, known)
     fit = (judged_by_log(query, group, facts, known)[0] for group in asked)
     return {sibling.run for own in fit for sibling in own}
 

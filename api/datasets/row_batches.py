@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
 import polars as pl
@@ -47,6 +47,7 @@ from projections.engine.reader import columns_of_reads, rows_in_streams
 from projections.engine.rows import EventRow, row_of
 from projections.engine.views import Views
 from projections.groups import GROUPS, GroupState, find_group, page_groups, pick_groups
+from projections.judges import opinions_of
 from projections.rewards import REWARDS
 from projections.runs import RUNS, RunState
 from projections.taint import left_out
@@ -205,7 +206,7 @@ def _batch(
     """Rows of some groups: one read for the runs' streams, one for completions, and one per level of messages."""
     refused: Counter[str] = Counter()
     facts = read_group_facts(store, views, groups)
-    fit = []
+    fit, known = [], with_opinions(views, query, groups, known)
     for group in groups:
         siblings, reasons = judged_by_log(query, group, facts, known)
         refused.update(reasons.values())
@@ -229,6 +230,14 @@ def _batch(
         rows += made.rows
         giving += bool(made.rows)
     return RowBatch(frame_of(query.kind, rows), tuple(map(row_digest, rows)), giving, refused)
+
+
+def with_opinions(views: Views, query: Query, groups: Iterable[GroupState], known: Knowledge) -> Knowledge:
+    """The context with what the judge of a query said of the runs of these groups."""
+    if not isinstance(query, SftQuery) or query.judged_by is None:
+        return known
+    runs = {sibling.run for group in groups for sibling in group.siblings}
+    return replace(known, opinions=opinions_of(views, query.judged_by, runs))
 
 
 def read_group_facts(store: EventStore, views: Views, groups: Iterable[GroupState]) -> dict[str, RunFacts]:

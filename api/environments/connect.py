@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
 
 from agents.envs.connect import connect, keeps_contract
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.leases import with_lease
-from agents.envs.pool import PoolCommand, pooled_site
+from agents.envs.pool import PoolCommand, PooledSite, pooled_site
 from agents.envs.provider import Site, local_site, site_at
 from agents.envs.sandbox import PORT, DaytonaAccount, Sandbox, daytona_site
 from agents.executors.kits import Inside, Kit, kit_of
 from agents.suites.errors import NoSuite
 from agents.suites.in_log import suite_for
+from eventlog.events import RegisteredPool
 from projections.suites import REGISTRATIONS, RegistrationState
 
 from ..errors import NoSite
@@ -87,7 +90,7 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
             yield Placed(Site(name, inside.address, inside.address, ""), inside.environment, inside)
         return
     if where.pool is not None:
-        with pooled_site(name, where.pool, with_secrets(dialect) or Dialect(), processes=where.processes) as pool:
+        with pool_of(name, where, dialect) as pool:
             yield Placed(Site(name, pool.admin_url, pool.admin_url, ""), pool, dialect=dialect)
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
@@ -99,6 +102,15 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
             else:
                 leased = with_lease(environment, DatabaseLeases(house.engine, this_process()))
                 yield Placed(site, leased, dialect=spoken)
+
+
+def pool_of(name: str, where: Where, dialect: Dialect | None) -> AbstractContextManager[PooledSite]:
+    """The pool of a location, which ends with the block. Raises NoSite where it has none, or a variable is not set."""
+    if where.pool is None:
+        raise NoSite(actual="no command", expected="the command line of a pool")
+    variables = {key: _value(text) for key, text in where.pool.variables.items()}
+    command = replace(where.pool, variables=variables)
+    return pooled_site(name, command, with_secrets(dialect) or Dialect(), processes=where.processes)
 
 
 def open_kit(house: House, kit: Kit, name: str, url: str | None) -> AbstractContextManager[Inside]:
@@ -138,7 +150,11 @@ def account_of(settings: Settings) -> DaytonaAccount:
 
 def where_registered(state: RegistrationState) -> Where:
     """Where a registered environment runs."""
-    return Where(state.url, state.admin_url, state.sandbox, state.port or PORT, state.admin_port, state.token)
+    where = Where(state.url, state.admin_url, state.sandbox, state.port or PORT, state.admin_port, state.token)
+    if state.pool is None:
+        return where
+    pool = RegisteredPool.model_validate_json(msgspec.json.encode(state.pool))
+    return replace(where, pool=PoolCommand(pool.words, dict(pool.variables)), processes=pool.processes)
 
 
 def dialect_registered(state: RegistrationState) -> Dialect | None:

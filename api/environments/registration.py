@@ -7,6 +7,7 @@ from typing import Final
 
 from agents.envs.addresses import without_secrets
 from agents.envs.connect import connect
+from agents.envs.contract import TaskText
 from agents.envs.errors import OtherSite
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.sandbox import PORT
@@ -15,12 +16,12 @@ from agents.suites.in_log import VersionedSuite, find_suite, next_version
 from agents.suites.suite_file import read_suite
 from agents.suites.tasks import tasks_on
 from eventlog.chain import canonical
-from eventlog.events import EnvironmentRegistered
+from eventlog.events import EnvironmentRegistered, RegisteredPool
 from eventlog.store import Append, Rejected
 
 from ..errors import NotRegistered
 from ..house import House
-from .connect import Where, is_kept_apart, site_elsewhere, with_secrets
+from .connect import Where, is_kept_apart, pool_of, site_elsewhere, with_secrets
 from .suites import is_suite_file
 
 STREAM: Final = "environment/{}"
@@ -35,13 +36,7 @@ def register_environment(
     otherwise. Raises NotRegistered, NoSite, BadSiteUrl, OtherSite, EnvironmentFailure, and what finding a suite raises.
     """
     _refuse_secrets(name, where, dialect)
-    with (
-        site_elsewhere(house.settings, name, where) as site,
-        connect(site, with_secrets(dialect)) as environment,
-    ):
-        health = environment.health()
-        if health.site != name:
-            raise OtherSite(url=environment.admin_url, actual=health.site, expected=name)
+    tasks = _tasks_graded(house, name, where, dialect)
     views = house.views()
     versioned, request = None, None
     if suite is not None:
@@ -50,7 +45,7 @@ def register_environment(
         )
         if not found.suite.serves(name):
             raise OtherEnvironment(suite=found.suite.name, actual=found.suite.environment, expected=name)
-        tasks_on(found.suite, name, health.tasks)
+        tasks_on(found.suite, name, tasks)
         versioned, request = (found, None) if found.version else next_version(views, found.suite, actor)
     event = EnvironmentRegistered(
         environment=name,
@@ -62,12 +57,35 @@ def register_environment(
         token=where.token,
         dialect=None if dialect is None else canonical(dialect.model_dump(mode="json")).decode(),
         suite=None if versioned is None else versioned.suite.name,
+        pool=_pool_recorded(where),
     )
     own = Append(STREAM.format(name), (event,), actor)
     result = house.store.append_together([own] if request is None else [request, own])
     if isinstance(result, Rejected):
         raise NotRegistered(name=name, actual="its suite changed meanwhile", expected="nobody else who brings it in")
     return event
+
+
+def _tasks_graded(house: House, name: str, where: Where, dialect: Dialect | None) -> tuple[TaskText, ...]:
+    """The tasks that a site grades, asked of the site. Raises OtherSite if it answers by another name."""
+    if where.pool is not None:
+        with pool_of(name, where, dialect) as pool:
+            return pool.health().tasks
+    with (
+        site_elsewhere(house.settings, name, where) as site,
+        connect(site, with_secrets(dialect)) as environment,
+    ):
+        health = environment.health()
+        if health.site != name:
+            raise OtherSite(url=environment.admin_url, actual=health.site, expected=name)
+        return health.tasks
+
+
+def _pool_recorded(where: Where) -> RegisteredPool | None:
+    if where.pool is None:
+        return None
+    variables = tuple(sorted(where.pool.variables.items()))
+    return RegisteredPool(words=where.pool.words, variables=variables, processes=where.processes)
 
 
 def _refuse_secrets(name: str, where: Where, dialect: Dialect | None) -> None:

@@ -47,34 +47,47 @@ def pin_suite(
     Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge, SuiteChanged, NoModel, ModelFailure,
     PlanRefused.
     """
-    views = house.views()
-    if named is not None and is_suite_file(named):
-        found = VersionedSuite(read_suite(Path(named)))
-    else:
-        found = suite_for(house.store, views, site, named)
-    tasks_on(found.suite, site, client.health().tasks)
-    pinned = found if found.version else register_suite(house.store, views, found.suite, OPERATOR)
+    pinned = bring_in(house, check_suite(house, client, site, named))
     if not follows_plan:
         return pinned
     return replace(pinned, suite=plans_as_steps(house, client, site, pinned.suite))
+
+
+def check_suite(house: House, client: Environment, site: str, named: str | None = None) -> VersionedSuite:
+    """The suite that pin_suite gives, checked against the site. Appends nothing: it may have no version yet.
+
+    Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge.
+    """
+    if named is not None and is_suite_file(named):
+        found = VersionedSuite(read_suite(Path(named)))
+    else:
+        found = suite_for(house.store, house.views(), site, named)
+    tasks_on(found.suite, site, client.health().tasks)
+    return found
+
+
+def bring_in(house: House, found: VersionedSuite) -> VersionedSuite:
+    """The suite in a version of the log; one that has none gets the next. Raises SuiteChanged."""
+    return found if found.version else register_suite(house.store, house.views(), found.suite, OPERATOR)
 
 
 def suite_templates(
     house: House,
     client: Environment,
     site: str,
-    named: str | None = None,
-    *,
+    suite: Suite,
     tasks: Sequence[str] | None = None,
+    *,
     follows_plan: bool,
 ) -> tuple[Template, ...]:
-    """Templates of a site's suite, or those of these tasks, for an executor that can play each of them.
+    """Templates of a suite on a site, or those of these tasks, for an executor that can play each of them.
 
     A task is named by its id or by that of its grader. Raises Unknown for another name, NoPlan for tasks without a plan
-    if the executor `follows_plan`, and what pin_suite raises.
+    if the executor `follows_plan`, NoModel, ModelFailure, PlanRefused.
     """
-    pinned = pin_suite(house, client, site, named, follows_plan=follows_plan)
-    found = templates_of(pinned.suite, site, client.health().tasks)
+    if follows_plan:
+        suite = plans_as_steps(house, client, site, suite)
+    found = templates_of(suite, site, client.health().tasks)
     known = {name: each for each in found for name in (each.oracle_task_id, each.template_id)}
     for name in tasks or ():
         if name not in known:
@@ -113,18 +126,24 @@ def suite_learned_on(house: House, site: str, actor: str) -> VersionedSuite | No
     return None
 
 
-def suite_of_log(house: House, site: str) -> VersionedSuite | None:
-    """The suite that the log, or a bundled file, has for a site; None if there is none."""
+def suite_of_log(house: House, site: str, named: str | None = None) -> VersionedSuite | None:
+    """The named version of a suite, else the one that the log, or a bundled file, has for a site; None without one."""
     try:
-        return suite_for(house.store, house.views(), site)
+        return suite_for(house.store, house.views(), site, named)
     except NoSuite:
         return None
 
 
-def operations_on(house: House, site: str) -> Operations:
-    """The operation table of a site's suite; an empty one without a suite."""
-    found = suite_of_log(house, site)
+def operations_on(house: House, site: str, named: str | None = None) -> Operations:
+    """The operation table of a suite's version (None: of the site's suite); an empty one without a suite."""
+    found = suite_of_log(house, site, named)
     return NO_OPERATIONS if found is None else operations_of(found.suite.operations)
+
+
+def seeds_on(house: House, site: str, named: str | None = None) -> SuiteSeeds:
+    """The seed ranges of a suite's version (None: of the site's suite); the usual ones without a suite."""
+    found = suite_of_log(house, site, named)
+    return SuiteSeeds() if found is None else found.suite.seeds
 
 
 def course_within(course: Course, suite: Suite) -> Course:
@@ -133,9 +152,14 @@ def course_within(course: Course, suite: Suite) -> Course:
     The gate's sealed seeds are the first of the sealed range. Its visible ones are the last of the training range,
     which no sweep plays.
     """
-    if suite.seeds == SuiteSeeds():
+    return course_among(course, suite.seeds)
+
+
+def course_among(course: Course, seeds: SuiteSeeds) -> Course:
+    """The course within the seed ranges of a suite, where these are not the usual ones."""
+    if seeds == SuiteSeeds():
         return course
-    training, sealed = suite.seeds.training.seeds, suite.seeds.sealed.seeds
+    training, sealed = seeds.training.seeds, seeds.sealed.seeds
     visible = training[max(1, len(training) - len(course.visible_seeds)) :]
     return replace(
         course,

@@ -6,13 +6,15 @@ from collections.abc import Sequence, Set
 
 from agents.envs.admission import why_not
 from agents.envs.errors import NotAdmitted
+from agents.suites.in_log import VersionedSuite
 from eventlog.disowned import read_in_force
-from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SweepPlanned, Template
+from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SuiteSeeds, SweepPlanned, Template
 from gate.benchmark import refuse_unfit_benchmark, sealed_instances
 from gate.candidates import graded_tasks
+from gate.errors import BenchmarkExists
 from gate.figures import decimal
 from gate.promote import freeze_into
-from gate.renewal import Amounts, successor
+from gate.renewal import Amounts, ranges_of, successor
 from gate.stats import MICRO
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances, seen_instances
@@ -26,6 +28,7 @@ from projections.runs import OUTSIDE, RUNS
 from projections.taint import left_out
 
 from ..datasets.freeze import holding_over
+from ..environments.suites import bring_in, seeds_on
 from ..errors import AlphaCapped
 from ..house import House
 from ..queries.ledgers import total_alpha
@@ -35,6 +38,18 @@ def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...
     """The templates without their plans, as a benchmark holds them."""
     kept = BenchmarkTemplate.model_fields.keys()
     return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
+
+
+def mark_repeated(views: Views, site: str, templates: Sequence[BenchmarkTemplate]) -> tuple[BenchmarkTemplate, ...]:
+    """The templates, with those marked whose right answer is the same at every seed, as the site's probes found."""
+    state = views.get(ENVIRONMENTS, site)
+    alike = frozenset(() if state is None else state.alike)
+    return tuple(each.model_copy(update={"one_answer": each.oracle_task_id in alike}) for each in templates)
+
+
+def judged_tasks(views: Views, site: str, templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
+    """The templates of a site as a new benchmark holds them: without plans, and marked by what its probes found."""
+    return mark_repeated(views, site, without_plans(templates))
 
 
 def benchmark_tasks(found: Sequence[Template], max_steps: int | None = None) -> tuple[BenchmarkTemplate, ...]:
@@ -86,17 +101,32 @@ def unavailable_instances(house: House, views: Views) -> frozenset[Instance]:
     return instances_seen(house, views) | benchmark_instances(views.find(BENCHMARKS).values())
 
 
-def freeze_on(house: House, frozen: BenchmarkFrozen, actor: str) -> BenchmarkFrozen:
-    """Append a benchmark. Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists, AlphaCapped."""
+def freeze_on(
+    house: House, frozen: BenchmarkFrozen, actor: str, suite: VersionedSuite | None = None
+) -> BenchmarkFrozen:
+    """Append a benchmark, and the `suite` of its tasks before it where that has no version yet.
+
+    Raises NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists, AlphaCapped, with nothing appended.
+    """
+    refuse_unfreezable(house, frozen)
+    if suite is not None:
+        bring_in(house, suite)
+    freeze_into(house.store, frozen, actor)
+    return frozen
+
+
+def refuse_unfreezable(house: House, frozen: BenchmarkFrozen) -> None:
+    """Raise NotAdmitted, UnknownTask, Unseedable, NotFresh, BenchmarkExists or AlphaCapped if it cannot be frozen."""
     views = house.views()
+    taken = views.get(BENCHMARKS, frozen.benchmark)
+    if taken is not None and taken.frozen_event() != frozen:
+        raise BenchmarkExists(actual=frozen.benchmark)
     _refuse_over_cap(views, frozen, house.settings.alpha_cap)
     environment = views.get(ENVIRONMENTS, frozen.environment)
     if environment is None or environment.admitted_since is None:
         raise NotAdmitted(environment=frozen.environment, actual=why_not(environment))
     others = {key: state for key, state in views.find(BENCHMARKS).items() if key != frozen.benchmark}
     refuse_unfit_benchmark(frozen, environment, instances_seen(house, views), benchmark_instances(others.values()))
-    freeze_into(house.store, frozen, actor)
-    return frozen
 
 
 def _refuse_over_cap(views: Views, frozen: BenchmarkFrozen, cap: float | None) -> None:
@@ -114,18 +144,25 @@ def renew(
     rng_seed: int,
     amounts: Amounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
+    seeds: SuiteSeeds | None = None,
 ) -> BenchmarkFrozen:
     """Freeze a benchmark's successor with fresh seeds, for the same templates or for others.
+
+    `seeds` are the ranges of its suite (None: those of the site's suite in the log).
 
     Raises AlreadySucceeded, NoFreshSeeds, and as `freeze_on`.
     """
     views = house.views()
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
-    fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=templates)
+    judged = mark_repeated(views, benchmark.environment, benchmark.templates if templates is None else templates)
+    among = ranges_of(seeds or seeds_on(house, benchmark.environment))
+    fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=judged, among=among)
     return freeze_on(house, fresh, actor)
 
 
 def size_in_words(benchmark: BenchmarkFrozen) -> str:
-    """Describe the numbers of sealed and visible instances and of repeats."""
-    sealed = sealed_instances(benchmark)
-    return f"{sealed} sealed instances, {len(benchmark.tasks) - sealed} visible ones, {benchmark.repeats} repeats"
+    """Describe the numbers of sealed and visible instances and of repeats, and name tasks whose seeds are repeats."""
+    sealed, alike = sealed_instances(benchmark), [each.template_id for each in benchmark.templates if each.one_answer]
+    named = f"; the right answer is the same at every seed of {', '.join(alike)}, whose seeds are repeats"
+    sizes = f"{sealed} sealed instances, {len(benchmark.tasks) - sealed} visible ones, {benchmark.repeats} repeats"
+    return sizes + named if alike else sizes

@@ -33,6 +33,7 @@ from ..course import CONTROLLER, Course
 from ..environments.suites import suite_learned_on, suite_of_log
 from ..errors import OtherExecutor
 from ..house import House
+from ..queries.benchmarks import refuse_small_benchmark
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..reporter import Reporter
@@ -58,8 +59,8 @@ def challenge(
     Both arms play the plans of the `suite` (None: the version that the last sweep was played from).
 
     An open evaluation with the same arguments is resumed, because its alpha is spent. The figures of a benchmark with a
-    successor are told, so it judges nobody. Raises AlreadySucceeded, BenchmarkExhausted, UnknownTemplate, NotServed,
-    ActsElsewhere, without opening an evaluation.
+    successor are told, so it judges nobody. Raises AlreadySucceeded, TooFewUnits, BenchmarkExhausted,
+    UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
     """
     name, _ = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
@@ -70,6 +71,7 @@ def challenge(
     newest = newest_successor(house.views().find(BENCHMARKS), benchmark.benchmark)
     if newest != benchmark.benchmark:
         raise AlreadySucceeded(benchmark=benchmark.benchmark, actual=newest)
+    refuse_small_benchmark(benchmark, rules)
     next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
     refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
     plans = () if executor.name in PLANLESS else _plans(house, benchmark, suite)

@@ -12,6 +12,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from ..errors import Unknown
 from ..house import House
+from ..queries.verdicts import may_tell, tell_as_text
 from .evaluate import judge_again
 
 Outcome = Literal["equal", "different"]
@@ -19,12 +20,16 @@ Outcome = Literal["equal", "different"]
 
 @dataclass(frozen=True, slots=True)
 class Recomputed:
-    """One verdict: the recorded decision, and the recorded and the recomputed verdict as JSON."""
+    """One verdict: the recorded decision, and the recorded and the recomputed verdict as JSON.
+
+    `told` is both as they may be shown: with bands for sealed figures while the benchmark can judge.
+    """
 
     evaluation: str
     decision: str
     recorded: str
     again: str
+    told: tuple[str, str]
 
     @property
     def outcome(self) -> Outcome:
@@ -48,7 +53,10 @@ def recompute(house: House, state: VerdictState) -> Recomputed:
         way_out = "The evaluation has no verdict yet; `flywheel run` continues it."
         raise Unknown(what="verdict", actual=state.evaluation, way_out=way_out)
     again = judge_again(house, state.evaluation)
-    return Recomputed(state.evaluation, verdict.decision, verdict.model_dump_json(), again.model_dump_json())
+    is_told = may_tell(house.views(), state.benchmark, state.evaluation)
+    recorded, computed = verdict.model_dump_json(), again.model_dump_json()
+    told = tell_as_text(verdict, is_told=is_told), tell_as_text(again, is_told=is_told)
+    return Recomputed(state.evaluation, verdict.decision, recorded, computed, told)
 
 
 def recompute_all(house: House) -> tuple[Recomputed, ...]:

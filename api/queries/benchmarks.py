@@ -9,7 +9,9 @@ from msgspec.structs import asdict
 
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import sealed_instances
+from gate.errors import TooFewUnits
 from gate.renewal import describe_ledger, is_saturated, newest_successor
+from gate.units import count_sealed_units
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, BenchmarkState, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
@@ -99,18 +101,27 @@ def present_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     return require(benchmarks.get(newest_successor(benchmarks, first_benchmark_name(site)))).frozen_event()
 
 
-def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str:
-    """Why a benchmark can only void under these rules."""
-    return f"{sealed_instances(benchmark)} sealed instances, and the rules ask for {rules.min_pairs}"
+def shortage(benchmark: BenchmarkFrozen, rules: Rules) -> str | None:
+    """Why a benchmark can only void under these rules; None if it can decide."""
+    units, instances = count_sealed_units(benchmark, rules), sealed_instances(benchmark)
+    if units >= rules.min_pairs:
+        return None
+    shared = f" that share {units} seeds, which are the units" if units < instances else ""
+    return f"{instances} sealed instances{shared}, and the rules ask for {rules.min_pairs}"
+
+
+def refuse_small_benchmark(benchmark: BenchmarkFrozen, rules: Rules) -> None:
+    """Raise TooFewUnits if a benchmark can only void under these rules."""
+    if (why := shortage(benchmark, rules)) is not None:
+        raise TooFewUnits(benchmark=benchmark.benchmark, actual=why)
 
 
 def why_renew(views: Views, benchmark: BenchmarkFrozen, rules: Rules) -> str | None:
     """Why a benchmark needs a successor before another challenger can be judged; None if it needs none."""
     if require(views.get(ALPHA, benchmark.benchmark)).is_exhausted:
         return f"{benchmark.benchmark} is exhausted: it has judged all its challengers"
-    if sealed_instances(benchmark) < rules.min_pairs:
-        return f"{benchmark.benchmark} is too small: {shortage(benchmark, rules)}"
-    return None
+    why = shortage(benchmark, rules)
+    return None if why is None else f"{benchmark.benchmark} is too small: {why}"
 
 
 def benchmark_seeds(views: Views, site: str) -> frozenset[int]:

@@ -10,6 +10,7 @@ from projections.failures import FAILURES, FailureCluster, FailureState, cluster
 from projections.runs import RUNS
 
 from .paging import MOST_READ, filter_page
+from .sealed import find_hidden
 
 MOST_FAILED = 1000
 """Failed runs in a page of clusters, unless a caller asks for another number."""
@@ -51,4 +52,8 @@ def _failed(page: dict[str, FailureState]) -> dict[str, FailureState]:
 
 
 def _clusters(views: Views, failed: dict[str, FailureState]) -> tuple[FailureCluster, ...]:
-    return clusters(failed.values(), contaminated_among(views, views.pick(RUNS, failed.keys()).values()))
+    """Clusters of those of these runs whose results may be told."""
+    runs = views.pick(RUNS, failed.keys())
+    hidden = find_hidden(views, runs.values())
+    told = [state for key, state in failed.items() if key not in hidden]
+    return clusters(told, contaminated_among(views, runs.values()))

@@ -5,18 +5,24 @@ from __future__ import annotations
 import base64
 
 import msgspec
+from msgspec.structs import replace
 
-from eventlog.store import Position
 from projections.engine.decoders import decoder_of
+from projections.engine.views import Views
 from projections.frames.framing import FrameViews
 from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
+
+from .verdicts import find_untold
+
+_UNTOLD = dict.fromkeys(("passed", "score", "value"))
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of one sweep and template, with a candidate (`is_treated`) or without; null is not known of them.
 
     Of `runs`, so many are `missing`, so many `graded`, and of these so many `passed`. `steps`, `score`, `value` and
-    `cost` are sums: `value` over the `valued` runs, `cost` over the `priced` ones; in micro-units.
+    `cost` are sums: `value` over the `valued` runs, `cost` over the `priced` ones; in micro-units. `passed`, `score`
+    and `value` are null in an evaluation whose sealed figures may not be told yet.
     """
 
     sweep: str | None
@@ -24,12 +30,12 @@ class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
     is_treated: bool | None
     runs: int
     graded: int
-    passed: int
+    passed: int | None
     missing: int
     steps: int
-    score: int
+    score: int | None
     valued: int
-    value: int
+    value: int | None
     priced: int
     cost: int
 
@@ -43,7 +49,7 @@ class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_outcomes(
     frames: FrameViews,
-    upto: Position,
+    views: Views,
     *,
     sweep: str | None = None,
     template: str | None = None,
@@ -51,9 +57,11 @@ def list_outcomes(
     limit: int | None = None,
 ) -> OutcomePage:
     """A page of outcomes, of one sweep or template where it is given."""
-    found = select_outcomes(frames.read(OUTCOMES, upto), sweep=sweep, template=template, after=after)
+    found = select_outcomes(frames.read(OUTCOMES, views.upto), sweep=sweep, template=template, after=after)
     page = tuple(OutcomeRow(**row) for row in found.head(len(found) if limit is None else limit).iter_rows(named=True))
-    return OutcomePage(outcomes=page, next=write_place(page[-1]) if len(page) < len(found) else None)
+    untold = find_untold(views, frozenset(row.sweep for row in page if row.sweep is not None))
+    told = tuple(replace(row, **_UNTOLD) if row.sweep in untold else row for row in page)
+    return OutcomePage(outcomes=told, next=write_place(page[-1]) if len(page) < len(found) else None)
 
 
 def write_place(row: OutcomeRow) -> str:

@@ -20,6 +20,7 @@ from ..errors import Unknown
 from .events import LoggedEvent, logged_event
 from .facts import find_state
 from .paging import MOST_READ, filter_page, page_after
+from .sealed import find_hidden, hide_results
 
 if TYPE_CHECKING:
     from eventlog.events import Spec
@@ -39,7 +40,10 @@ class MarkedRun(RunState, frozen=True, kw_only=True):
 
 
 class GradedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run and its grade in force; `reward` is null where it was not graded."""
+    """A run and its grade in force.
+
+    `reward` is null where it was not graded, or is sealed and may not be told while its benchmark can judge.
+    """
 
     run: MarkedRun
     reward: RewardState | None
@@ -55,7 +59,7 @@ class RunReward(msgspec.Struct, frozen=True):
 
 
 class RunRow(MarkedRun, frozen=True, kw_only=True):
-    """A run in a list; `reward` is null where it was not graded."""
+    """A run in a list; `reward` is null where it was not graded, or may not be told yet."""
 
     reward: RunReward | None
 
@@ -64,6 +68,14 @@ class RewardAnswer(msgspec.Struct, frozen=True):
     """The position of a reported reward in the log."""
 
     run: str
+    position: int
+
+
+class OpinionAnswer(msgspec.Struct, frozen=True):
+    """The name of the judge that an opinion is kept under, and the position of the opinion in the log."""
+
+    run: str
+    judge: str
     position: int
 
 
@@ -105,14 +117,14 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         return self == RunFilter()
 
     def keep(self, views: Views, page: dict[str, RunState]) -> dict[str, RunState]:
-        """The runs of a page that are wanted; a run that must have passed or failed was graded so."""
+        """The runs of a page that are wanted; one that must have passed or failed was graded so, and may be told of."""
         asked = {name: value for name in _NAMED if (value := getattr(self, name)) is not None}
         found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
         if self.text is not None:
             found = {key: run for key, run in found.items() if _has_text(run, self.text.casefold())}
         if not (self.is_passed or self.is_failed):
             return found
-        rewards = views.pick(REWARDS, found.keys())
+        rewards = views.pick(REWARDS, found.keys() - find_hidden(views, found.values()))
         return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is self.is_passed}
 
 
@@ -145,7 +157,7 @@ def pick_runs(views: Views, names: Collection[str]) -> dict[str, GradedRun]:
 
 
 def _grade_runs(views: Views, page: Mapping[str, RunState]) -> dict[str, GradedRun]:
-    rewards = views.pick(REWARDS, page.keys())
+    rewards = views.pick(REWARDS, page.keys() - find_hidden(views, page.values()))
     withdrawn, erased = (withdrawals(views), erased_runs(views)) if page else ({}, {})
     contaminated = contaminated_among(views, page.values())
     return {
@@ -170,13 +182,17 @@ def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int)
     return RunPage(runs=tuple(row_of_run(found) for found in page), next=following)
 
 
-def show_run(store: EventStore, views: Views, run: str) -> RunAnswer:
-    """One run with its grade and events. Raises Unknown."""
+def show_run(store: EventStore, views: Views, run: str, *, is_raw: bool = False) -> RunAnswer:
+    """One run with its grade and events. Raises Unknown.
+
+    Results of a sealed run are left out while its benchmark can judge; with `is_raw` its events tell them.
+    """
     state = require_run(views, run)
+    logged = tuple(logged_event(event) for event in store.read(stream=f"run/{run}", upto=views.upto))
     return RunAnswer(
         run=_mark_run(state, withdrawals(views), erased_runs(views), contaminated=is_contaminated(views, state)),
-        reward=views.get(REWARDS, run),
-        events=tuple(logged_event(event) for event in store.read(stream=f"run/{run}", upto=views.upto)),
+        reward=None if find_hidden(views, [state]) else views.get(REWARDS, run),
+        events=logged if is_raw else hide_results(views, logged),
     )
 
 

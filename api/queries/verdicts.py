@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec.structs import asdict, replace
 
+from eventlog.events import Verdict
 from gate.bands import hide_figures, tells_figures
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
@@ -63,6 +66,19 @@ def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
     names = () if ledger is None else [spending.evaluation for spending in ledger.spendings]
     is_playing = any(state.decision is None for state in views.find_each(VERDICTS, names).values())
     return tells_figures(ledger, evaluation, is_succeeded=is_succeeded, is_playing=is_playing)
+
+
+def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
+    """Those of these evaluations whose sealed figures may not be told yet."""
+    states = views.pick(VERDICTS, evaluations) if evaluations else {}
+    return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
+
+
+def tell_as_text(verdict: Verdict, *, is_told: bool) -> str:
+    """A verdict as JSON, with the sealed figures only where they may be told."""
+    if is_told:
+        return verdict.model_dump_json()
+    return msgspec.json.encode(hide_figures(verdict.model_dump(mode="json"), verdict)).decode()
 
 
 def tell_verdict(views: Views, state: VerdictState) -> VerdictState:

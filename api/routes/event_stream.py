@@ -23,7 +23,7 @@ from ..queries.events import EventPage, LoggedEvent, list_events
 from ..tokens import find_token
 from .access import Caller, access_views
 from .admission import places_of
-from .events import Type, refuse_unknown_type
+from .events import Type, refuse_unknown_type, tell_events
 from .problems import problem_of
 from .reading import HouseOf, Reached, Wanted, mark
 
@@ -96,7 +96,7 @@ async def _parts(
     ends, beats, place = now + request.app.state.stream_seconds, now + HEARTBEAT_S, start
     try:
         while True:
-            page, reached = await to_thread.run_sync(_read, house, place, stream, kind)
+            page, reached = await to_thread.run_sync(_read, house, token, place, stream, kind)
             for each in page.events:
                 yield _event_bytes(each)
             place = reached if page.next is None else page.next
@@ -114,12 +114,13 @@ async def _parts(
         return  # the client resumes, and is told what is wrong
 
 
-def _read(house: House, after: int, stream: str | None, kind: str | None) -> tuple[EventPage, int]:
+def _read(house: House, token: TokenState, after: int, stream: str | None, kind: str | None) -> tuple[EventPage, int]:
     """A page of events, and the position up to which all were read where no page follows it."""
     head = house.store.head()
     if head == after:
         return EventPage(events=(), next=None), after
-    return list_events(house.store, Position(head), after=after, limit=PAGE, stream=stream, kind=kind), head
+    page = list_events(house.store, Position(head), after=after, limit=PAGE, stream=stream, kind=kind)
+    return tell_events(house, token, Position(head), page), head
 
 
 def _event_bytes(event: LoggedEvent) -> bytes:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from eventlog.chain import EXACT
@@ -17,6 +18,7 @@ from projections.access import TokenState
 
 from ..house import House
 from ..queries import events as queries
+from ..queries.sealed import hide_results, tells_results
 from . import outside
 from .access import Caller
 from .admission import places_of
@@ -24,6 +26,7 @@ from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
 from .problems import CUT, SLOW, faults, problem_of
 from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
+from .roles import ALL_RESULTS
 from .schemas import ANY_EVENT, answer_of
 
 router = APIRouter(prefix="/events", tags=["events"])
@@ -62,13 +65,30 @@ def refuse_unknown_type(kind: str | None) -> None:
         raise Unprocessable(where="type", actual=repr(kind), expected="one of " + ", ".join(sorted(EVENT_TYPES)))
 
 
+def tell_events(house: House, token: TokenState, upto: Position, page: queries.EventPage) -> queries.EventPage:
+    """A page without the events that may not be told to this caller."""
+    if token.role == ALL_RESULTS or not any(tells_results(each) for each in page.events):
+        return page
+    return replace(page, events=hide_results(house.views(upto), page.events))
+
+
 @router.get("", summary="Read events in order", responses={200: answer_of(queries.EventPage)})
 def read_events(
-    house: HouseOf, upto: Bound, after: After = 0, limit: Limit = LIMIT, stream: Wanted = None, kind: Type = None
+    house: HouseOf,
+    token: Caller,
+    upto: Bound,
+    after: After = 0,
+    limit: Limit = LIMIT,
+    stream: Wanted = None,
+    kind: Type = None,
 ) -> Response:
-    """`{"events": [...], "next": position}`: pass `next` as `after` for the following page; null: there is none."""
+    """`{"events": [...], "next": position}`: pass `next` as `after` for the following page; null: there is none.
+
+    Events that tell results of the sealed part of a benchmark which can still judge are left out, except for admins.
+    """
     refuse_unknown_type(kind)
-    return reply(queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind))
+    page = queries.list_events(house.store, upto, after=after, limit=limit, stream=stream, kind=kind)
+    return reply(tell_events(house, token, upto, page))
 
 
 async def _append_body(request: Request, house: HouseOf, token: Caller) -> bytes:

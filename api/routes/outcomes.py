@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from ..queries import outcomes as queries
 from .errors import Unprocessable
-from .reading import LIMIT, Bound, HouseOf, Limit, Wanted, reply
+from .reading import LIMIT, HouseOf, Limit, Reading, Wanted, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/outcomes", tags=["outcomes"])
@@ -19,7 +19,7 @@ After = Annotated[str | None, Query(max_length=1000, description="the `next` of 
 @router.get("", summary="Count how runs went", responses={200: answer_of(queries.OutcomePage)})
 def list_outcomes(
     house: HouseOf,
-    upto: Bound,
+    views: Reading,
     sweep: Wanted = None,
     template: Wanted = None,
     limit: Limit = LIMIT,
@@ -30,4 +30,4 @@ def list_outcomes(
         start = None if after is None else queries.read_place(after)
     except ValueError as error:
         raise Unprocessable(where="after", actual=repr(after), expected="the `next` of a page before") from error
-    return reply(queries.list_outcomes(house.frames, upto, sweep=sweep, template=template, after=start, limit=limit))
+    return reply(queries.list_outcomes(house.frames, views, sweep=sweep, template=template, after=start, limit=limit))

@@ -14,12 +14,16 @@ from projections.access import TokenState
 
 from .errors import RoleTooLow
 
+ALL_RESULTS: Final[TokenRole] = "admin"
+"""The role that reads raw events of sealed runs while their benchmark can judge."""
+
 RANKS: Final[tuple[str, ...]] = get_args(TokenRole)
 
 ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("GET", "*"): "read",
     ("POST", "/v1/blobs"): "ingest",
     ("POST", "/v1/events"): "ingest",
+    ("POST", "/v1/runs/*/opinion"): "ingest",
     ("POST", "/v1/runs/*/reward"): "ingest",
     ("POST", "/v1/predict"): "operate",
     ("POST", "/v1/predict/*/cancel"): "operate",

@@ -13,11 +13,13 @@ from projections.runs import OUTSIDE
 
 from ..queries import runs as queries
 from ..queries.run_starts import list_runs_by_start
+from ..serving.reported_opinions import report_opinion
 from ..serving.reported_rewards import report_reward
 from .access import Caller
 from .errors import ForeignRunName, Unprocessable
 from .problems import problem_of
 from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
+from .roles import ALL_RESULTS
 from .schemas import answer_of
 
 router = APIRouter(prefix="/runs", tags=["runs"])
@@ -54,7 +56,8 @@ def list_runs(
 
     With `since` or `until` they come in order of their beginning, and `next` is a position.
 
-    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `withdrawn` and `erased` are
+    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `reward` is null for sealed
+    runs while their benchmark can judge. `withdrawn` and `erased` are
     the positions since which the run is withdrawn or its subject erased. A `contaminated` run began from another state
     than the runs that it is compared with. Nothing is learned from any of these.
     """
@@ -102,11 +105,50 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
     return reply(queries.RewardAnswer(run_id, position))
 
 
+class OpinionBody(FrozenModel):
+    """What a judge says of a run: whether it passed, how sure it is from 0 to 1, and why."""
+
+    judge: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
+    passed: bool
+    confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
+    reason: Annotated[str, Field(max_length=4_000)] = ""
+
+
+@router.post(
+    "/{run_id}/opinion",
+    summary="Say what a judge of your own thinks of a run",
+    responses={
+        200: answer_of(queries.OpinionAnswer, "The opinion is in the log; the same opinion again changes nothing."),
+        404: problem_of("There is no such run."),
+        409: problem_of("The run has not ended or is sealed, or this judge said something else before."),
+    },
+)
+def judge_run(house: HouseOf, token: Caller, run_id: Id, body: OpinionBody) -> Response:
+    """Append a judge's opinion on a run. It is no reward: no reward, trial or verdict reads it.
+
+    The judge's name begins with the token's. Its agreement with the oracle is measured on the graded runs that it
+    judges; from then on `flywheel dataset build --judged-by NAME` may select runs without an oracle by it.
+    """
+    name, position = report_opinion(
+        house,
+        token.token,
+        run_id,
+        body.judge,
+        passed=body.passed,
+        confidence=round(body.confidence * 1_000_000),
+        reason=body.reason,
+    )
+    return reply(queries.OpinionAnswer(run_id, name, position))
+
+
 @router.get(
     "/{run_id:path}",
     summary="One run with its reward and events",
     responses={200: answer_of(queries.RunAnswer), 404: problem_of("There is no such run.")},
 )
-def one_run(house: HouseOf, views: Reading, run_id: Id) -> Response:
-    """`{"run": ..., "reward": ... or null, "events": [...]}`."""
-    return reply(queries.show_run(house.store, views, run_id))
+def one_run(house: HouseOf, views: Reading, token: Caller, run_id: Id) -> Response:
+    """`{"run": ..., "reward": ... or null, "events": [...]}`.
+
+    Results of a sealed run are left out while its benchmark can judge; an admin's token reads them in its events.
+    """
+    return reply(queries.show_run(house.store, views, run_id, is_raw=token.role == ALL_RESULTS))

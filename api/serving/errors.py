@@ -31,6 +31,14 @@ class RewardReported(FlywheelError):
     with `flywheel runs withdraw` if it is wrong."""
 
 
+class OpinionRefused(FlywheelError):
+    """No opinion on the run {run!r} is recorded, because it is {actual}: expected a run that ended and is not sealed."""
+
+
+class OpinionReported(FlywheelError):
+    """The judge {judge!r} said something else of the run {run!r} before: expected the same opinion, or another judge's name."""
+
+
 class OthersRun(FlywheelError):
     """The run {run!r} was started with another token. Use the token that started it, or a run id of your own."""
 

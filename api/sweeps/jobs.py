@@ -93,8 +93,11 @@ def play_jobs(
     course: Course,
     reporter: Reporter,
     executor: Executor = PLAN,
+    suite: str | None = None,
 ) -> None:
     """Play every job, at current prices. The first error is raised after all jobs have ended.
+
+    Steps are checked by the operation table of the `suite` in its version (None: of the site's suite).
 
     The caller must hold the site's lock, because a run started earlier with another plan is recorded as missing.
     Raises SessionNotKept, NoJudge, and what advisor_of raises, before any job is played.
@@ -102,7 +105,7 @@ def play_jobs(
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    operations = operations_on(house, site) if course.verify_steps else NO_OPERATIONS
+    operations = operations_on(house, site, suite) if course.verify_steps else NO_OPERATIONS
     learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
     with (
         watching_of(house.settings, client, operations, verify_steps=course.verify_steps) as watch,

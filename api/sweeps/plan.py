@@ -26,6 +26,7 @@ from eventlog.events import (
     Spec,
     SubstrateChosen,
     Suite,
+    SuiteSeeds,
     SweepPlanned,
     Template,
     Trials,
@@ -39,6 +40,7 @@ from projections.failures import FAILURES
 from projections.runs import PLANLESS
 
 from ..course import BASE, CONTROLLER, Course
+from ..environments.suites import course_among, seeds_on
 from ..errors import NotExtended, SweepExists
 from ..house import House
 from ..queries.champion import present_champion
@@ -46,9 +48,6 @@ from ..queries.sweeps import sweeps_on
 from .allocate import allot, choice_appends
 from .candidates import TrialPool, trial_pool
 from .executors import advice_budget_of, recorded_as
-
-KEPT_SEEDS = frozenset({*Course().visible_seeds, *Course().sealed_seeds})
-"""Seeds reserved for a site's first benchmark."""
 
 
 def first_facts(house: House) -> None:
@@ -138,9 +137,14 @@ def biased_generator(
     )
 
 
-def kept_to_judge(views: Views, site: str, found: Iterable[Template]) -> frozenset[Instance]:
-    """Instances that no sweep may play: those of benchmarks, and the seeds reserved for a first benchmark."""
-    kept = {(site, template.oracle_task_id, seed) for template in found for seed in KEPT_SEEDS}
+def kept_to_judge(views: Views, site: str, found: Iterable[Template], seeds: SuiteSeeds) -> frozenset[Instance]:
+    """Instances that no sweep may play: those of benchmarks, and the seeds reserved for a first benchmark.
+
+    `seeds` are the ranges of the suite that the templates come from.
+    """
+    within = course_among(Course(), seeds)
+    reserved = {*within.visible_seeds, *within.sealed_seeds}
+    kept = {(site, template.oracle_task_id, seed) for template in found for seed in reserved}
     return benchmark_instances(views.find(BENCHMARKS).values()) | kept
 
 
@@ -189,7 +193,7 @@ def plan(
         candidates=trying.candidates,
         promoted=trying.promoted,
         trials=_shares(trials, has_promoted=bool(trying.promoted)),
-        frozen=kept_to_judge(views, site, generator.templates),
+        frozen=kept_to_judge(views, site, generator.templates, seeds_on(house, site, suite)),
         bias=generator.bias(int(views.upto)) if isinstance(generator, FailureBiased) else None,
         learns=learns,
         executor=name,
@@ -232,7 +236,8 @@ def _shares(trials: Trials | None, *, has_promoted: bool) -> Trials | None:
 
 def extend(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spec], actor: str) -> SweepPlanned:
     """Append more siblings to a sweep's groups. Raises BenchmarkInstance, NotExtended."""
-    frozen = kept_to_judge(views, sweep.environment, sweep.templates)
+    seeds = seeds_on(house, sweep.environment, sweep.suite)
+    frozen = kept_to_judge(views, sweep.environment, sweep.templates, seeds)
     refuse_frozen(sweep.sweep, sweep.environment, sweep.templates, specs, frozen)
     drawn = {spec.template for spec in specs}
     event = sweep.model_copy(

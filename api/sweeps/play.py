@@ -47,7 +47,8 @@ def play_sweep(
     refuse_unserved(executor, (sweep.artifact,))
     views = house.views()
     jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
-    play_jobs(house, client, f"sweep {sweep.sweep} with artifact {sweep.artifact}", jobs, course, reporter, executor)
+    title = f"sweep {sweep.sweep} with artifact {sweep.artifact}"
+    play_jobs(house, client, title, jobs, course, reporter, executor, sweep.suite)
     learn_from(house, sweep, course, tell=reporter.say)
 
 

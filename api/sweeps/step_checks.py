@@ -20,6 +20,10 @@ Watching = Callable[[Instance], Watch]
 """Factory of the watch of one instance."""
 
 
+Checking = Callable[[str | None], tuple[Watching, Operations]]
+"""Factory of watches, and the operation table, of a suite's version; None: of the site's suite."""
+
+
 def nobody(_instance: Instance) -> Watch:
     """A watch that checks nothing."""
     return no_verification
@@ -40,6 +44,11 @@ def watching_of(
     else:
         with judge_from(settings) as model:
             yield watch_factory(operations, by_model=ModelVerifier(model))
+
+
+def check_nothing(_suite: str | None) -> tuple[Watching, Operations]:
+    """Watches that check nothing, for any suite."""
+    return nobody, NO_OPERATIONS
 
 
 def refuse_unchecked(settings: Settings, client: Environment, *, verify_steps: bool) -> None:

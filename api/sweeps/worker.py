@@ -24,7 +24,6 @@ from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import stopwatch
-from agents.suites.tasks import NO_OPERATIONS, Operations
 from eventlog.errors import FlywheelError
 from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import Position
@@ -44,7 +43,7 @@ from .jobs import give_up, jobs_of, play_one, took_longer
 from .learner import Learner
 from .plan import set_first_prices
 from .projecting import project
-from .step_checks import Watching, nobody
+from .step_checks import Checking, check_nothing
 
 ACTOR = "worker"
 PAIRED = PairedRule.current()
@@ -89,10 +88,9 @@ class SiteRunner:
     terms: Terms
     lost: Callable[[FlywheelError], None]
     executor: Executor = PLAN
-    watching: Watching = nobody
+    checking: Checking = check_nothing
     advisor: Model | None = None
     rule: PromotionRule = PAIRED
-    operations: Operations = NO_OPERATIONS
     met: dict[str, Met] = field(default_factory=dict)
     unanswered: list[str] = field(default_factory=list)
 
@@ -169,16 +167,17 @@ class SiteRunner:
         in_force = (recorded.event for recorded in events if recorded.position not in gone)
         planned = tuple(event for event in in_force if isinstance(event, SweepPlanned))
         views = self.house.views()
+        watching, operations = self.checking(planned[0].suite if planned else None)
         means = Means(
             self.client,
             present_prices(views),
             self.rule,
             stopwatch,
             self.executor,
-            self.watching,
+            watching,
             inspector=inspector_of(self.executor),
             advisor=self.advisor,
-            operations=self.operations,
+            operations=operations,
         )
         return Met(planned, gone, views, means)
 
@@ -216,10 +215,9 @@ def work(
     executor: Executor = PLAN,
     *,
     follows: bool,
-    watching: Watching = nobody,
+    checking: Checking = check_nothing,
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
-    operations: Operations = NO_OPERATIONS,
     controlling: Controlling | None = None,
     give_up: Callable[[], None] = lambda: None,
 ) -> None:
@@ -231,7 +229,7 @@ def work(
     """
 
     def runner_at(at: Environment, lost: Callable[[FlywheelError], None]) -> Runner:
-        return _runner(SiteRunner(house, at, site, terms, lost, executor, watching, advisor, rule, operations), tell)
+        return _runner(SiteRunner(house, at, site, terms, lost, executor, checking, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
     working = _work(house, running, tell, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling)

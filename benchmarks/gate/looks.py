@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
+from scipy.fft import irfft, next_fast_len, rfft  # type: ignore[import-untyped]
 
 from eventlog.events import Rules
 from gate.arms import Arm, PairedInstance, Place, Result
 from gate.confirmation import confirm, find_suspects, next_repeats
+from gate.permutation import Division, lower_tail
 from gate.sequential import alpha_spent
 from gate.strata import stratify
 
@@ -177,7 +181,7 @@ def _confirm_one(batch: Batch, one: int, end: int, rules: Rules, tally: Tally) -
     suspects = find_suspects(instances, strata, rules)
     benchmark = frozen(batch.first.shape[1], repeats)
     arms = arm_named("champion", benchmark), arm_named("challenger", benchmark)
-    left = confirm(suspects, *arms, benchmark, rules)
+    left = confirm(suspects, *arms, benchmark, rules, approximate_tail)
     while left.open or (not rules.curtails and not arms[0].confirming and suspects.instances):
         asked = left.open or suspects.instances
         played: tuple[dict[Place, Result], dict[Place, Result]] = ({}, {})
@@ -191,12 +195,33 @@ def _confirm_one(batch: Batch, one: int, end: int, rules: Rules, tally: Tally) -
                 into |= {(each.template, each.env_seed, number): r for number, r in zip(again, drawn, strict=True)}
             tally.runs += 2 * len(again)
         arms = _with(arms[0], played[0]), _with(arms[1], played[1])
-        left = confirm(suspects, *arms, benchmark, rules)
+        left = confirm(suspects, *arms, benchmark, rules, approximate_tail)
     by_family = any(each.is_worse for each in left.families)
     is_vetoed = by_family or any(each.is_regression for each in left.instances)
     tally.by_family += by_family
     tally.vetoed += is_vetoed
     tally.promoted += not is_vetoed
+
+
+def approximate_tail(divisions: Sequence[Division]) -> Fraction:
+    """`lower_tail` of several instances in floating point, to about 13 digits after the point.
+
+    A family of twenty instances with scores in fiftieths takes milliseconds, where exact integers take a second.
+    """
+    if len(divisions) == 1:
+        return lower_tail(divisions)
+    observed = sum(division.observed for division in divisions)
+    size = next_fast_len(sum(len(division.ways) - 1 for division in divisions) + 1, real=True)
+    product = np.ones(size // 2 + 1, dtype=np.complex128)
+    for division in divisions:
+        product *= _transformed(division.ways, size)
+    return Fraction(float(np.clip(irfft(product, size)[: observed + 1].sum(), 0.0, 1.0)))
+
+
+@lru_cache(4_096)
+def _transformed(ways: tuple[int, ...], size: int) -> Any:
+    """Fourier transform of the distribution of one instance's sum."""
+    return rfft(np.array(ways, dtype=float) / float(sum(ways)), size)
 
 
 def _results(scores: Any) -> tuple[Result, ...]:

@@ -49,7 +49,7 @@ NAMES: dict[str, str] = {
     ),
     "environments": (
         "Detail EnvironmentAdmitted EnvironmentProbed EnvironmentRegistered PageUrl ProbeOutcome ProbeResult "
-        "StartFingerprint TokenVariable"
+        "RegisteredPool StartFingerprint TokenVariable"
     ),
     "event": ("BlobAddress Count Digest Event FrozenModel Micro Name NamesBlob ScoreMicro Whole"),
     "gate": (

@@ -51,8 +51,9 @@ class SftQuery(FrozenModel):
     """Rejection sampling: runs at or above `min_score` and above `floor`; optionally only the best run of each group.
 
     `runs` selects runs of plans (one row for each step), of a policy (rows of token ids), or demonstrations (tokenised
-    with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. Default values
-    of `runs`, `floor`, `sweep`, `group` and `tokens` are omitted when stored, so older queries keep their digest.
+    with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. With
+    `judged_by`, runs that no oracle graded and this judge passed are selected, and no others. Default values of `runs`,
+    `floor`, `sweep`, `group`, `tokens` and `judged_by` are omitted when stored, so older queries keep their digest.
     """
 
     kind: Literal["sft"] = "sft"
@@ -64,6 +65,15 @@ class SftQuery(FrozenModel):
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
     tokens: _OnlyTokens = None
+    judged_by: Annotated[Name | None, Field(exclude_if=lambda judge: judge is None)] = None
+
+    @model_validator(mode="after")
+    def _takes_one_channel(self) -> Self:
+        if self.judged_by is not None and (self.runs == "plan" or self.floor is not None):
+            raise ValueError("a judge selects runs of a policy or demonstrations, by nothing else than what it says")
+        if self.judged_by is not None and self.environment is None:
+            raise ValueError("a judge is calibrated on one environment: expected `environment` with `judged_by`")
+        return self
 
     @model_validator(mode="after")
     def _tokenises_text(self) -> Self:

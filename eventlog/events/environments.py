@@ -41,7 +41,8 @@ class StartFingerprint(FrozenModel):
 class EnvironmentProbed(Event):
     """The results of all probes of an environment. `url` is None if the platform started the site itself.
 
-    `tasks_digest` is over the tasks that the environment graded then, with their instructions and clusters.
+    `tasks_digest` is over the tasks that the environment graded then, with their instructions and clusters. The right
+    answer of the tasks in `alike` is the same at every seed.
     """
 
     type: Literal["EnvironmentProbed"] = "EnvironmentProbed"
@@ -53,6 +54,7 @@ class EnvironmentProbed(Event):
     seeds: Annotated[tuple[Count, ...], Field(min_length=1)]
     rng_seed: Count
     fingerprints: tuple[StartFingerprint, ...]
+    alike: Annotated[tuple[Name, ...], Field(exclude_if=lambda alike: not alike)] = ()
 
 
 class EnvironmentAdmitted(Event):
@@ -69,12 +71,28 @@ class EnvironmentAdmitted(Event):
     reason: Name
 
 
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+
+
+class RegisteredPool(FrozenModel):
+    """One command line of which a pool starts processes, at most so many at a time.
+
+    In its words and in the texts of its variables `{port}` and `{seed}` are replaced. A text of the form
+    `$FLYWHEEL_ENV_...` names a variable that holds the text, so that no secret is recorded.
+    """
+
+    words: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...], Field(min_length=1)]
+    variables: tuple[tuple[VariableName, Annotated[str, Field(max_length=2_000)]], ...] = ()
+    processes: Annotated[int, Field(ge=1, le=1_000)] = 1
+
+
 class EnvironmentRegistered(Event):
     """Where an environment runs, how it speaks and which suite its tasks come from, so that its name is enough.
 
     `token` names the variable of the admin token; the token itself is never recorded. `dialect` is a dialect as
     canonical JSON, in which values of headers name variables too. A later registration of the same name replaces this
-    one. `admin_url` and `admin_port` are None if pages and admin API share an address.
+    one. `admin_url` and `admin_port` are None if pages and admin API share an address. An environment with a `pool` has
+    no address: its processes are started by whoever plays it.
     """
 
     type: Literal["EnvironmentRegistered"] = "EnvironmentRegistered"
@@ -87,3 +105,4 @@ class EnvironmentRegistered(Event):
     admin_port: Count | None = None
     dialect: Annotated[str, Field(max_length=300_000)] | None = None
     suite: SuiteName | None = None
+    pool: Annotated[RegisteredPool | None, Field(exclude_if=lambda pool: pool is None)] = None

@@ -20,13 +20,17 @@ Pico = Annotated[int, Field(ge=0, le=10**12)]
 
 
 class BenchmarkTemplate(FrozenModel):
-    """A task of a benchmark, with a budget of `max_steps`. Its plan is made once for each evaluation, for both arms."""
+    """A task of a benchmark, with a budget of `max_steps`. Its plan is made once for each evaluation, for both arms.
+
+    With `one_answer` its right answer is the same at every seed: its seeds are repeats of one task.
+    """
 
     template_id: Name
     cluster: Name
     oracle_task_id: Name
     instruction: str
     max_steps: Count
+    one_answer: Annotated[bool, Field(exclude_if=lambda is_one: not is_one)] = False
 
 
 class BenchmarkTask(FrozenModel):
@@ -155,7 +159,8 @@ class Verdict(FrozenModel):
 
     `units` is the number of independent units where instances share seeds (None: every instance is one). `looks` are
     those of a group sequential test, `families` the templates that looked worse, `lost` the runs that the platform lost
-    in the champion's and the challenger's arm, counted where lost runs are played again.
+    in the champion's and the challenger's arm, counted where lost runs are played again. Of the templates in
+    `one_answer` the verdict claims nothing but these tasks: their seeds are repeats.
 
     `interval`, `prob_improvement`, `win_rate`, wins, ties, losses, `mcnemar`, `power`, `pairs_needed` (instances for a
     power of 0.8 at this difference), `strata` and `visible` are only reported, except that the bootstrap uses some.
@@ -195,6 +200,7 @@ class Verdict(FrozenModel):
     lost: Annotated[tuple[Count, Count] | None, Field(exclude_if=lambda lost: lost is None)] = None
     looks: Annotated[tuple[Look, ...], Field(exclude_if=lambda looks: not looks)] = ()
     families: Annotated[tuple[FamilyCheck, ...], Field(exclude_if=lambda families: not families)] = ()
+    one_answer: Annotated[tuple[Name, ...], Field(exclude_if=lambda names: not names)] = ()
 
 
 class TaskPlan(FrozenModel):

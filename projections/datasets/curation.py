@@ -6,7 +6,7 @@ Each group is judged separately, first by the log, then by the sampled tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -48,11 +48,15 @@ class RunFacts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """Context of a query: benchmark instances, oracle tasks by template, and why runs are excluded from learning."""
+    """Context of a query: benchmark instances, oracle tasks by template, and why runs are excluded from learning.
+
+    `opinions` says of runs whether the judge of the query passed them.
+    """
 
     instances: Set[Instance]
     oracles: Mapping[str, Set[str]]
     left_out: Mapping[str, str]
+    opinions: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ def judged_by_log(
     for sibling in group.siblings:
         reason = "benchmark" if is_benchmark else known.left_out.get(sibling.run)
         reason = reason or _unfit(query, sibling, facts.get(sibling.run), is_contaminated=sibling.run in contaminated)
+        reason = reason or _ungraded(query, sibling, known.opinions)
         if reason is not None:
             refused[sibling.run] = reason
     fit = tuple(sibling for sibling in group.siblings if sibling.run not in refused)
@@ -149,6 +154,16 @@ def _unfit(
         return "no_model_calls"
     if isinstance(query, SftQuery) and query.runs == "demonstration" and facts.executor != DEMONSTRATION:
         return "sampled"
+    return None
+
+
+def _ungraded(query: SftQuery | DpoQuery | GrpoQuery, sibling: Sibling, opinions: Mapping[str, bool]) -> str | None:
+    """Why its grade refuses a run: the oracle's, or a judge's where the query names one; they are never mixed."""
+    if isinstance(query, SftQuery) and query.judged_by is not None:
+        said = opinions.get(sibling.run)
+        if sibling.score is not None or said is None:
+            return "unjudged" if sibling.score is None else "graded"
+        return None if said else "judged_failed"
     if sibling.score is None:
         return "ungraded"
     return _below(query, sibling) if isinstance(query, SftQuery) else _unknown(sibling, query.reward)

@@ -137,21 +137,26 @@ def test_what_the_gate_cannot_judge_is_an_error_and_nothing_is_appended(
     assert said in err
 
 
-def test_the_gate_judges_on_the_benchmark_that_is_named_and_says_what_keeps_it_from_promoting(
+def test_the_gate_judges_on_the_benchmark_that_is_named_and_refuses_one_that_can_only_void(
     flywheel: Flywheel, house: House
 ) -> None:
     admitted(house.store, "marketplace")
     frozen(flywheel, "boats", "--task", PHONE, "--sealed", "3", "--visible", "0", "--challengers", "3")
-    code, out, err = flywheel("gate", "run", "--challenger", "base@395", "--benchmark", "boats", "--champion", "base@0")
-    assert (code, "void" in out) == (3, True)
-    assert "boats can only void: 3 sealed instances" in err
+    wanted = ("gate", "run", "--challenger", "base@395", "--benchmark", "boats", "--champion", "base@0")
+    head = house.store.head()
+    code, _, err = flywheel(*wanted)
+    assert (code, house.store.head()) == (1, head)
+    assert "boats can only void: it has 3 sealed instances" in " ".join(err.split())
+    assert "`flywheel benchmark refresh boats --sealed NUMBER`" in " ".join(err.split())
+    code, _, err = flywheel(*wanted, "--test", "bootstrap")
+    assert code in {0, 2}
     assert "eval-2: both arms on boats" in err
     opened = [recorded.event for recorded in house.store.read(stream="benchmark/boats")][1]
     assert isinstance(opened, EvaluationOpened)
     assert (opened.benchmark, opened.challenge, opened.alpha, len(opened.suite)) == ("boats", 1, 16_666, 1)
     ledger = house.views().get(ALPHA, "boats")
     assert ledger is not None
-    assert (ledger.challenges, ledger.spent_total, ledger.last_number) == (0, 0, 1)  # nobody looked at an outcome
+    assert (ledger.challenges, ledger.spent_total, ledger.last_number) == (1, 16_666, 1)
     assert flywheel("gate", "verify", "eval-2")[0] == 0
 
 

@@ -23,6 +23,8 @@ from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, CompletionRequest, Offers, Served
 from agents.models.scripted import Scripted
+from agents.suites.bundled import bundled_for
+from agents.suites.in_log import VersionedSuite
 from api.cli.main import run_command
 from api.controllers.slow import SlowController
 from api.controllers.slow_next import SlowCourse
@@ -33,11 +35,13 @@ from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.queries.champion import present_champion
 from api.queries.courses import present_course
+from api.queries.facts import require
 from api.queries.sweeps import planned_by
 from api.reporter import Advance
-from eventlog.events import Rules, RunFinished, RunStarted, SftConfig
+from eventlog.events import Rules, RunFinished, RunStarted, SeedSpan, SftConfig, SuiteSeeds
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
+from gate.errors import NoFreshSeeds
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -282,6 +286,28 @@ def test_without_a_base_it_says_how_to_make_one(empty_house: House, client: EnvC
     with pytest.raises(NoBase, match="flywheel train warmup"):
         controller.run()
     assert not any(recorded.event.type == "SweepPlanned" for recorded in empty_house.store.read())
+
+
+def test_a_suite_with_too_few_sealed_seeds_is_refused_before_a_warm_up_plays(
+    empty_house: House, client: EnvClient
+) -> None:
+    admitted(empty_house.store, "marketplace")
+    bundled = require(bundled_for("marketplace"))
+    seeds = SuiteSeeds(training=SeedSpan(first=0, last=99), sealed=SeedSpan(first=200, last=210))
+    few = VersionedSuite(bundled.model_copy(update={"seeds": seeds}), 1)
+    asked: list[str] = []
+
+    def warm_up(_house: House) -> str:
+        asked.append("warmed up")
+        return "none"
+
+    controller = SlowController(
+        empty_house, client, "marketplace", COURSE, Dying(99), scripted, warm_up=warm_up, suite=few
+    )
+    with pytest.raises(NoFreshSeeds, match="200 to 210"):
+        controller.run()
+    assert asked == []
+    assert not any(recorded.event.type in {"SweepPlanned", "BenchmarkFrozen"} for recorded in empty_house.store.read())
 
 
 def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(

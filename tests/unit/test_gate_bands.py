@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from eventlog.events import SealedInspected
+from eventlog.events import Confirmation, EventsDisowned, FamilyCheck, Rules, SealedInspected
 from eventlog.store import EventStore
 from gate.alpha import next_alpha
 from gate.bands import coarse_reasons, difference_band, explain_bands, hide_figures, success_band, tells_figures
+from gate.checks import PromotionCheck, check_cost, check_families, check_minimum, check_regressions
 from gate.errors import BenchmarkExhausted
 from gate.inspections import pay_for_inspection
+from gate.plot_bands import plot_bands
 from projections.alpha import AlphaState
-from tests.unit.test_gate_promote import OLD, a_store, a_verdict, ledger, opened
+from tests.unit.test_gate_promote import OLD, a_store, a_verdict, add, ledger, opened
 
 
 @pytest.mark.parametrize(
@@ -57,13 +59,46 @@ def test_no_figure_of_the_sealed_part_is_told(decision: str) -> None:
 
 
 def test_the_reasons_of_a_hold_name_the_checks_without_their_figures() -> None:
-    why = ("p 0.2 is above the alpha 0.005 of this challenger", "mean difference 0.01 is below 0.02", "something new")
-    hold = a_verdict("hold").model_copy(update={"reasons": why})
+    family = FamilyCheck(
+        template="p1",
+        instances=3,
+        champion_runs=9,
+        challenger_runs=9,
+        champion_score=9,
+        challenger_score=1,
+        p_value=1,
+        is_worse=True,
+    )
+    confirmed = Confirmation(
+        instance="t1__seed1",
+        champion_runs=12,
+        champion_passed=12,
+        challenger_runs=12,
+        challenger_passed=1,
+        p_value=1,
+        is_regression=True,
+    )
+    arms, rules = a_verdict(), Rules.default()
+    dear = arms.challenger.model_copy(update={"compared_cost": 9})
+    checks = (
+        PromotionCheck(is_met=False, words="p 0.2 is above the alpha 0.005 of this challenger"),
+        check_minimum("mean difference", 10_000, 20_000),
+        check_cost(arms.champion.model_copy(update={"compared_cost": 1}), dear, rules, 3),
+        check_cost(arms.champion, arms.challenger.model_copy(update={"cost": None}), rules, 0),
+        check_regressions(2, [confirmed], rules),
+        *check_families([family]),
+        PromotionCheck(is_met=False, words="something new"),
+    )
+    assert not any(each.is_met for each in checks)
+    hold = a_verdict("hold").model_copy(update={"reasons": tuple(each.words for each in checks)})
     told = coarse_reasons(hold)
     assert told == (
         "the test is not met",
         "the margin is not met",
-        "a regression, or another check is not met",
+        "the cost is not met",
+        "no confirmed regression is not met",
+        "no template that lost is not met",
+        "another check is not met",
     )
     void = a_verdict("void")
     assert coarse_reasons(void) == void.reasons
@@ -88,6 +123,28 @@ def test_a_look_is_recorded_costs_the_share_of_a_challenger_and_is_paid_once() -
     opened(store, "ev1")
     assert not tells_figures(ledger(store), "ev1", is_succeeded=False, is_playing=False)
     assert (next_alpha(ledger(store)).challenge, next_alpha(ledger(store)).spent) == (3, 20_000)
+
+
+def test_a_look_that_was_disowned_is_paid_again() -> None:
+    store = a_store(OLD)
+    opened(store, "ev0")
+    assert inspected(store, "ev0") == 5_000
+    (first,) = store.read(types=["SealedInspected"])
+    add(store, "log", EventsDisowned(positions=(first.position,), reason="forged"))
+    assert not tells_figures(ledger(store), "ev0", is_succeeded=False, is_playing=False)
+    assert inspected(store, "ev0") == 5_000
+    assert len(list(store.read(types=["SealedInspected"]))) == 2
+    assert tells_figures(ledger(store), "ev0", is_succeeded=False, is_playing=False)
+
+
+def test_a_picture_in_bands_is_the_same_for_all_figures_within_them() -> None:
+    verdict = a_verdict("hold")
+    moved = verdict.model_copy(update={"mean_delta": 3, "p_value": 4_711, "wins": 9, "missing": verdict.missing})
+    near = verdict.model_copy(update={"mean_delta": 5, "p_value": 1, "wins": 2})
+    better = verdict.model_copy(update={"mean_delta": 100_001})
+    drawn = [plot_bands("ev0", each, "svg") for each in (near, moved, better)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert plot_bands("ev0", a_verdict("void"), "png").startswith(b"\x89PNG")
 
 
 def test_looks_use_up_a_benchmark_and_then_its_figures_are_told() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from api.queries.benchmarks import refuse_small_benchmark, shortage
 from eventlog.chain import digest
 from eventlog.errors import FlywheelError
 from eventlog.events import BenchmarkTemplate, Rules
@@ -24,6 +25,7 @@ from gate.errors import (
     NotFresh,
     SeedBothWays,
     TooFewRepeats,
+    TooFewUnits,
     UnknownTask,
     Unseedable,
 )
@@ -235,3 +237,17 @@ def test_a_lost_run_is_played_again_under_another_name_as_often_as_the_rules_all
     later = replace(champion, lost={places[0]: 2}, visible={places[2]: Result(0, passed=False, cost=1)})
     assert [item.spec.spec_id[-6:] for item in replay_specs(planned, later, challenger, rules)] == ["again2"]
     assert replay_specs(planned, champion, challenger, Rules()) == ()
+
+
+def test_a_benchmark_whose_templates_share_seeds_is_as_large_as_its_seeds_are_many() -> None:
+    shared, rules = benchmark(sealed=25, templates=("a", "b")), Rules.default()
+    assert shortage(shared, rules) == (
+        "50 sealed instances that share 25 seeds, which are the units, and the rules ask for 40"
+    )
+    with pytest.raises(
+        TooFewUnits, match=r"no alpha was spent\. Freeze a larger\s+successor with `flywheel benchmark ref"
+    ):
+        refuse_small_benchmark(shared, rules)
+    assert shortage(shared, rules.model_copy(update={"unit": "instance"})) is None
+    assert shortage(benchmark(sealed=40, templates=("a", "b")), rules) is None
+    assert shortage(benchmark(sealed=39), rules) == "39 sealed instances, and the rules ask for 40"

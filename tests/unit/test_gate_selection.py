@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from eventlog.events import PairedRule
+from eventlog.events import Interval, Look, PairedRule
 from gate.selection import correct_selection, corrected_difference, corrected_uplift
 from projections.candidacy import Candidacy
 from projections.evidence import Evidence, Trial, add_trial, rule_of
@@ -42,6 +42,22 @@ def test_only_a_promotion_at_an_alpha_was_selected() -> None:
     promoted = a_verdict()
     assert corrected_difference(promoted.model_copy(update={"decision": "hold"})) is None
     assert corrected_difference(promoted.model_copy(update={"alpha": 0})) is None
+
+
+def test_a_promotion_at_an_early_look_is_corrected_by_the_boundary_of_that_look() -> None:
+    interval = Interval(low=400_000, high=1_000_000)
+    promoted = a_verdict().model_copy(update={"interval": interval, "mean_delta": 700_000, "pairs": 200})
+    looks = [
+        Look(number=1, of=5, units=8, p_value=1, boundary=boundary, outcome="reject")
+        for boundary in (384_896_211, 5_000_000_000)
+    ]
+    early, last, fixed = (
+        corrected_difference(promoted.model_copy(update={"looks": seen})) for seen in ((looks[0],), (looks[1],), ())
+    )
+    assert early is not None
+    assert last is not None
+    assert fixed is not None
+    assert early < last == fixed <= 700_000
 
 
 def test_a_promoted_piece_has_a_corrected_uplift_below_its_own() -> None:

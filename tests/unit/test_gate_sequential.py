@@ -8,13 +8,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from benchmarks.gate.looks import SEQUENTIAL, Tally, run_batch, walk
+from benchmarks.gate.looks import SEQUENTIAL, Tally, approximate_tail, run_batch, walk
 from benchmarks.gate.truths import Shape, better, one_family, scores
 from eventlog.events import Look, Rules
 from gate.alpha import Alpha
 from gate.arms import Place, Result
 from gate.judge import judge, screen, to_confirm
 from gate.live import describe_look, evidence_cells
+from gate.permutation import divide, lower_tail
 from gate.sequential import alpha_spent, look_at, stages
 from gate.sizes import plan_size, power_at
 from gate.units import order, order_units
@@ -43,6 +44,15 @@ def test_looks_take_whole_rounds_of_templates_and_shared_seeds_as_one() -> None:
     assert [len(unit) for unit in units] == [2] * 20
     assert all(len({task.env_seed for task in unit}) == 1 for unit in units)
     assert {*order(frozen, RULES)} == {*order(frozen, rules)}
+
+
+@pytest.mark.parametrize("grain", [1, 4, 50])
+def test_simulations_confirm_families_by_the_same_p_as_the_gate(grain: int) -> None:
+    rng = np.random.default_rng(grain)
+    for instances in (1, 2, 8):
+        scores = rng.integers(0, grain + 1, (2, instances, 12)) * (ONE // grain)
+        divisions = [divide(first.tolist(), second.tolist()) for first, second in zip(*scores, strict=True)]
+        assert float(approximate_tail(divisions)) == pytest.approx(float(lower_tail(divisions)), abs=1e-10)
 
 
 def test_a_clear_gain_is_promoted_at_its_first_look_and_the_rest_need_not_be_played() -> None:

@@ -126,15 +126,17 @@ def open_on(store: MemoryStore, checkpoint: str, name: str = "eval-1", benchmark
     open_evaluation(store, name, benchmark, present, challenger, RULES, SLOW_CONTROLLER, executor="policy")
 
 
-def settle(store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1") -> str:
-    """A verdict over a champion that passed one sealed run of eight; the decision."""
+def settle(
+    store: MemoryStore, checkpoint: str, scores: Sequence[int | None], name: str = "eval-1", *, waits: bool = False
+) -> str:
+    """A verdict over a champion that passed one sealed run of eight; the decision. One that `waits` is no champion."""
     present = present_champion(views(store)).pointed_artifact()
     challenger = present.model_copy(update={"weights": checkpoint})
     first = an_arm(FROZEN, "champion", [1_000_000] + [0] * 7, pinned=present)
     second = an_arm(FROZEN, "challenger", list(scores), pinned=challenger)
     verdict = judge(first, second, FROZEN, RULES, Alpha(1, 5_000, 5_000))
     add(store, "champion", VerdictReached(evaluation=name, verdict=verdict))
-    if verdict.decision == "promote":
+    if verdict.decision == "promote" and not waits:
         point(store, challenger)
     return verdict.decision
 
@@ -182,11 +184,11 @@ def test_a_stage_whose_process_died_is_begun_again_a_few_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "decision", "goes_on"),
-    [([1_000_000] * 2 + [0] * 6, "hold", True), ([0] * 8, "hold", False), ([None] * 8, "void", False)],
+    ("scores", "decision"),
+    [([1_000_000] * 2 + [0] * 6, "hold"), ([0] * 8, "hold"), ([None] * 8, "void")],
 )
-def test_a_checkpoint_that_was_held_is_gone_on_with_only_where_it_was_better(
-    scores: list[int | None], decision: str, *, goes_on: bool
+def test_of_a_verdict_that_held_a_checkpoint_its_figures_choose_nothing(
+    scores: list[int | None], decision: str
 ) -> None:
     store = a_log()
     sweep = plan(store, "s1")
@@ -194,25 +196,25 @@ def test_a_checkpoint_that_was_held_is_gone_on_with_only_where_it_was_better(
     checkpoint = train(store, sweep, SFT, STARTED, SAVED)
     open_on(store, checkpoint)
     assert settle(store, checkpoint, scores) == decision
-    assert following(store).weights == (checkpoint if goes_on else BASE)
+    assert following(store).weights == BASE
 
 
-def held_and_better(store: MemoryStore) -> str:
-    """A first round whose checkpoint the gate held though it was better; the checkpoint."""
+def promoted_and_waiting(store: MemoryStore) -> str:
+    """A first round whose checkpoint a verdict promotes, and which waits for other sites; the checkpoint."""
     sweep = plan(store, "s1")
     play(store, sweep.specs, True, False)
     checkpoint = train(store, sweep, SFT, STARTED, SAVED)
     open_on(store, checkpoint)
-    assert settle(store, checkpoint, [1_000_000] * 2 + [0] * 6) == "hold"
+    assert settle(store, checkpoint, [1_000_000] * 8, waits=True) == "promote"
     return checkpoint
 
 
 THREE = replace(COURSE, max_rounds=3)
 
 
-def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_was_better() -> None:
+def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_waits() -> None:
     store = a_log()
-    checkpoint = held_and_better(store)
+    checkpoint = promoted_and_waiting(store)
     second = plan(store, "s2", checkpoint)
     play(store, second.specs, False, None)
     found = following(store, "s2", course=THREE)
@@ -223,20 +225,18 @@ def test_a_round_that_gives_nothing_takes_nothing_from_a_checkpoint_that_was_bet
     other = "c9" * 32
     add(store, f"training/{other}", SAVED.model_copy(update={"checkpoint": other, "base": BASE_DIGEST}))
     point(store, present_champion(views(store)).pointed_artifact().model_copy(update={"weights": other}))
-    assert following(store, "s2", course=THREE).weights == other  # it was better than another champion
+    assert following(store, "s2", course=THREE).weights == other  # it was promoted over another champion
 
 
-@pytest.mark.parametrize(("passed", "is_newer"), [(0, False), (3, True)])
-def test_of_checkpoints_that_were_held_the_newest_that_was_better_is_gone_on_with(
-    passed: int, *, is_newer: bool
-) -> None:
+@pytest.mark.parametrize(("passed", "is_newer"), [(3, False), (8, True)])
+def test_of_checkpoints_that_wait_the_newest_is_gone_on_with(passed: int, *, is_newer: bool) -> None:
     store = a_log()
-    first = held_and_better(store)
+    first = promoted_and_waiting(store)
     sweep = plan(store, "s2", first)
     play(store, sweep.specs, True, False)
     second = train(store, sweep, GRPO, STARTED, SAVED, dataset="d2" * 32)
     open_on(store, second, "eval-2")
-    assert settle(store, second, [1_000_000] * passed + [0] * (8 - passed), "eval-2") == "hold"
+    settle(store, second, [1_000_000] * passed + [0] * (8 - passed), "eval-2", waits=True)
     assert following(store, course=THREE).weights == (second if is_newer else first)
 
 
@@ -302,7 +302,7 @@ def test_a_round_that_led_to_a_verdict_is_over_whatever_the_stages_are_now() -> 
     assert following(store, course=changed).what == "freeze"
     settle(store, checkpoint, [1_000_000] * 2 + [0] * 6)
     found = following(store, course=changed)
-    assert (found.what, found.weights) == ("plan_sweep", checkpoint)  # it was held, and was better
+    assert (found.what, found.weights) == ("plan_sweep", BASE)
 
 
 def test_a_benchmark_that_cannot_promote_is_renewed_first() -> None:

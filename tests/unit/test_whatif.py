@@ -27,6 +27,7 @@ from api.history.whatif.definitions import (
 )
 from api.history.whatif.report import WhatIf, Worth
 from api.history.whatif.revalue import revalue
+from api.history.whatif.verdicts import Judged, verdicts
 from eventlog.events import (
     ChampionPointed,
     FrozenModel,
@@ -37,11 +38,13 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
+from gate.bands import coarse_reasons
 from projections.counterfactual import under_rewards
 from projections.moves import StatusChange
 from tests.golden.test_golden_samples import golden_log, sample
 from tests.unit.test_agent_samples import EMPTY, a_store, add, decide_rewrite, propose
 from tests.unit.test_folds_samples import told as log_of
+from tests.unit.test_gate_promote import a_verdict
 from tests.unit.test_time_samples import GOLDEN_STORE, golden_blobs, views_of
 
 HEAD = Position(652)
@@ -194,6 +197,26 @@ def test_a_pass_mark_of_zero_turns_losses_into_wins_and_the_verdict_with_them() 
     assert verdict.reasons[0].startswith("cost $0.021 is more than 1.5 times")
     assert found.champion is not None
     assert (found.champion.actual, found.champion.would) == ("base@395", "base@0")
+
+
+def test_of_a_verdict_whose_figures_are_sealed_a_what_if_tells_the_decision_and_bands() -> None:
+    near = a_verdict("hold").model_copy(update={"mean_delta": 30_000})
+    same, better = (near.model_copy(update={"mean_delta": delta}) for delta in (70_000, 170_000))
+    other = a_verdict("promote")
+    for would, figures in (
+        (same, None),
+        (better, {"band of mean_delta": ("about equal", "better")}),
+        (other, {"band of mean_delta": ("about equal", "better"), "band of challenger": ("0 to 0.2", "0.8 to 1")}),
+    ):
+        found = verdicts(Judged({"ev": near}, None), Judged({"ev": would}, None), untold={"ev"})
+        if figures is None:
+            assert found == ()
+            continue
+        (only,) = found
+        assert {each.name: (each.actual, each.would) for each in only.figures} == figures
+        assert only.would == would.decision
+        assert only.reasons == coarse_reasons(would)
+        assert verdicts(Judged({"ev": near}, None), Judged({"ev": would}, None)) != found
 
 
 def shaped_under(

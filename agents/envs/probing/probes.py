@@ -74,6 +74,7 @@ def report(
         seeds=target.seeds,
         rng_seed=target.rng_seed,
         fingerprints=_fingerprints(target),
+        alike=tuple(sorted(target.alike)),
     )
 
 

@@ -12,7 +12,7 @@ def two_seeds(target: Target) -> str:
     """Check that one seed always gives one state, and that two seeds differ in state and in some answer.
 
     Instances are made one after another, so that a site of one instance can be asked. Tasks whose answer is the same at
-    both seeds are named: for them N seeds are one task.
+    both seeds are named, and noted in `target.alike`: for them N seeds are one task.
     """
     found: dict[str, int] = {}
     for seed in target.seeds:
@@ -31,6 +31,7 @@ def two_seeds(target: Target) -> str:
     if alike and len(alike) == len(target.graded_by_deeds):
         raise Failed(f"{alike[0]} at seed {other} is passed by the answer of seed {answer}, and so is every task")
     if alike:
+        target.alike.update(alike)
         return f"{len(found)} seeds, {len(found)} states; the same answer passes at every seed: {', '.join(alike)}"
     return f"{len(found)} seeds, {len(found)} states; no answer of seed {answer} passes at seed {other}"
 

@@ -70,7 +70,7 @@ class Target:
     `solve` is None if no solution is known, `start` if the process is not ours to kill. `url` is the admin address
     shown in reports, None for a site that we started. `headers` are sent with every page request. `deeds` replace
     visit and solution if the pages cannot be visited over HTTP. `one_instance` is true for a site that serves one
-    instance at a time.
+    instance at a time. Probes note in `alike` the tasks whose right answer is the same at every seed.
     """
 
     name: str
@@ -87,6 +87,7 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deeds: Deeds | None = None
     one_instance: bool = False
+    alike: set[str] = field(default_factory=set)
 
     @property
     def is_solved(self) -> bool:

@@ -18,9 +18,13 @@ from projections.counterfactual import (
     under_rule,
     views_through,
 )
+from projections.engine.views import Views
+from projections.runs import RUNS
 
+from ...queries.sealed import find_hidden
+from ...queries.verdicts import find_untold
 from .definitions import RewardDefinition
-from .report import WhatIf
+from .report import RewardWouldBe, WhatIf
 from .revalue import Revalued, revalue
 from .rewrites import rewrites
 from .verdicts import champion, judge_verdicts_again, verdicts
@@ -59,14 +63,21 @@ def _compose(
     reward: RewardDefinition | None = None,
 ) -> WhatIf:
     other_at = views_through(store, views_at, mapping, touched)
+    views = views_at(upto)
     truth, other = judge_verdicts_again(store, views_at, upto), judge_verdicts_again(store, other_at, upto)
     return WhatIf(
         upto=int(upto),
         rule=None if rule is None else rule.model_dump(mode="json"),
         reward=None if reward is None else reward.model_dump(mode="json"),
-        rewards=revalued.moved,
+        rewards=_tell_rewards(views, revalued.moved),
         ungraded=revalued.ungraded,
-        rewrites=rewrites(views_at(upto), other_at(upto), Mapped(store, mapping)),
-        verdicts=verdicts(truth, other),
+        rewrites=rewrites(views, other_at(upto), Mapped(store, mapping)),
+        verdicts=verdicts(truth, other, find_untold(views, truth.verdicts)),
         champion=champion(truth, other),
     )
+
+
+def _tell_rewards(views: Views, moved: tuple[RewardWouldBe, ...]) -> tuple[RewardWouldBe, ...]:
+    """Those of these rewards that may be told: of sealed runs none, while their benchmark can judge."""
+    hidden = find_hidden(views, views.pick(RUNS, {each.run for each in moved}).values())
+    return tuple(each for each in moved if each.run not in hidden)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from eventlog.events import AnyEvent, Artifact, ChampionPointed, Verdict, VerdictReached
 from eventlog.store import EventStore, Position
+from gate.bands import coarse_reasons, hide_figures
 from gate.promote import STREAM
 from projections.counterfactual import ViewsAt
 from projections.verdicts import VERDICTS
@@ -66,20 +68,33 @@ def _judge_again(views_at: ViewsAt, evaluation: str, at: Position, champion: Art
     return verdict
 
 
-def verdicts(truth: Judged, other: Judged) -> tuple[VerdictWouldBe, ...]:
-    """Verdicts whose decision or figures would differ, in the order in which they were reached."""
+def verdicts(truth: Judged, other: Judged, untold: Collection[str] = ()) -> tuple[VerdictWouldBe, ...]:
+    """Verdicts whose decision or figures would differ, in the order in which they were reached.
+
+    Of `untold` evaluations sealed figures are told in bands.
+    """
     found = []
     for evaluation, verdict in truth.verdicts.items():
-        would = other.verdicts[evaluation]
-        if would != verdict:
-            figures = tuple(_figures(verdict, would))
-            found.append(VerdictWouldBe(evaluation, verdict.decision, would.decision, would.reasons, figures))
+        would, is_told = other.verdicts[evaluation], evaluation not in untold
+        figures = tuple(_figures(_as_told(verdict, is_told=is_told), _as_told(would, is_told=is_told)))
+        reasons = would.reasons if is_told else coarse_reasons(would)
+        if figures or would.decision != verdict.decision or (is_told and would != verdict):
+            found.append(VerdictWouldBe(evaluation, verdict.decision, would.decision, reasons, figures))
     return tuple(found)
 
 
-def _figures(verdict: Verdict, would: Verdict) -> Iterator[Figure]:
+def _as_told(verdict: Verdict, *, is_told: bool) -> dict[str, Any]:
+    """The fields of a verdict as plain values, its sealed figures in bands where they may not be told."""
+    plain = verdict.model_dump(mode="json")
+    if is_told:
+        return plain
+    hidden = hide_figures(plain, verdict)
+    bands = {f"band of {name}": value for name, value in hidden.pop("bands").items()}
+    return {**hidden, **bands}
+
+
+def _figures(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Figure]:
     """Figures that differ, those of an arm one by one; decision and reasons are left out."""
-    before, after = verdict.model_dump(mode="json"), would.model_dump(mode="json")
     for name in ("champion", "challenger"):
         for side in (before, after):
             side |= {f"{name} {part}": value for part, value in side.pop(name).items()}

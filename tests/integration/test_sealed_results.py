@@ -1,0 +1,113 @@
+"""Results of sealed runs stay sealed while their benchmark can judge: over REST, at the command line, in a what-if."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.house import House
+from api.tokens import issue
+from eventlog.events import VerdictReached
+from tests.golden.test_golden_samples import sample
+
+from .test_cli import Flywheel, flywheel, shown
+from .test_gate_ledger import opened
+from .test_rest_samples import SampleRun, append, record
+
+__all__ = ["flywheel"]
+
+PASSED, FAILED, PLAIN = "first__a", "first__b", "s1__a"
+
+
+def sealed_runs(house: House) -> None:
+    """An evaluation on a benchmark that can judge, with a sealed run that passed and one that failed."""
+    frozen = sample("BenchmarkFrozen", benchmark="second", challengers=2)
+    append(house.store, "benchmark/second", frozen, opened("first", 1))
+    record(
+        house.store,
+        house.blobs,
+        SampleRun(PASSED, evaluation="first", sweep="first", group="g1"),
+        SampleRun(FAILED, evaluation="first", sweep="first", group="g2", score=0, value=0),
+        SampleRun(PLAIN, score=0, value=0),
+    )
+
+
+def succeed(house: House) -> None:
+    append(house.store, "benchmark/third", sample("BenchmarkFrozen", benchmark="third", successor_of="second"))
+
+
+def rewards(client: TestClient) -> list[bool | None]:
+    runs = client.get("/v1/runs", params={"evaluation": "first"}).json()["runs"]
+    return [None if run["reward"] is None else run["reward"]["passed"] for run in runs]
+
+
+def graded(client: TestClient) -> set[str]:
+    found = client.get("/v1/events", params={"type": "RewardGraded", "limit": 1000}).json()["events"]
+    return {each["event"]["run"] for each in found} & {PASSED, FAILED, PLAIN}
+
+
+def clustered(client: TestClient) -> set[str]:
+    clusters = client.get("/v1/failure-clusters").json()["clusters"]
+    return {run for cluster in clusters for run in cluster["runs"]} & {PASSED, FAILED, PLAIN}
+
+
+def test_rest_tells_no_result_of_a_sealed_run_until_its_benchmark_has_a_successor(
+    client: TestClient, house: House
+) -> None:
+    sealed_runs(house)
+    one = client.get(f"/v1/runs/{PASSED}").json()
+    outcome = client.get("/v1/outcomes", params={"sweep": "first"}).json()["outcomes"][0]
+    assert (rewards(client), one["reward"], one["run"]["status"]) == ([None, None], None, "completed")
+    assert "RewardGraded" not in {each["type"] for each in one["events"]}
+    assert [outcome[name] for name in ("runs", "graded", "passed", "score", "value")] == [2, 2, None, None, None]
+    assert (graded(client), clustered(client)) == ({PLAIN}, {PLAIN})
+
+    succeed(house)
+    outcome = client.get("/v1/outcomes", params={"sweep": "first"}).json()["outcomes"][0]
+    assert (rewards(client), outcome["passed"], outcome["score"]) == ([True, False], 1, 1_000_000)
+    assert (graded(client), clustered(client)) == ({PASSED, FAILED, PLAIN}, {FAILED, PLAIN})
+
+
+def test_raw_events_stay_readable_to_admins(client: TestClient, house: House) -> None:
+    sealed_runs(house)
+    client.headers["Authorization"] = f"Bearer {issue(house.store, 'root', 'test', 'admin')}"
+    one = client.get(f"/v1/runs/{PASSED}").json()
+    assert (one["reward"], one["events"][-1]["type"]) == (None, "RewardGraded")
+    assert graded(client) == {PASSED, FAILED, PLAIN}
+
+
+def test_commands_tell_no_result_of_a_sealed_run_while_its_benchmark_can_judge(
+    flywheel: Flywheel, house: House, tmp_path: Path
+) -> None:
+    sealed_runs(house)
+    assert [row["passed"] for row in shown(flywheel, "runs", "list", "--sweep", "first")] == [None, None]
+    assert shown(flywheel, "runs", "list", "--sweep", "first", "--failed") == []
+    code, out, _ = flywheel("outcomes", "--sweep", "first")
+    assert (code, "sealed" in out) == (0, True)
+    reward = tmp_path / "reward.toml"
+    reward.write_text("pass_score = 0\n")
+    found = {each["run"] for each in shown(flywheel, "what-if", "--reward", str(reward))["rewards"]}
+    assert found & {FAILED, PLAIN} == {PLAIN}
+    succeed(house)
+    assert [row["passed"] for row in shown(flywheel, "runs", "list", "--sweep", "first")] == [True, False]
+    found = {each["run"] for each in shown(flywheel, "what-if", "--reward", str(reward))["rewards"]}
+    assert found & {FAILED, PLAIN} == {FAILED, PLAIN}
+
+
+def test_a_verdict_that_recomputes_otherwise_is_shown_in_bands_while_its_benchmark_can_judge(
+    flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = sample("VerdictReached", evaluation="first")
+    assert isinstance(reached, VerdictReached)
+    other = reached.verdict.model_copy(update={"mean_delta": 123_457})
+    monkeypatch.setattr("api.evaluations.verify.judge_again", lambda *_: other)
+    frozen = sample("BenchmarkFrozen", benchmark="second", challengers=2)
+    append(house.store, "benchmark/second", frozen, opened("first", 1))
+    append(house.store, "champion", reached)
+    code, _, err = flywheel("gate", "verify", "first")
+    assert (code, "differs from the recorded one" in err, "123457" in err) == (1, True, False)
+    succeed(house)
+    code, _, err = flywheel("gate", "verify", "first")
+    assert (code, "123457" in "".join(err.split())) == (1, True)
