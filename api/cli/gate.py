@@ -22,6 +22,7 @@ from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews, Views
 from projections.verdicts import VERDICTS, VerdictState
 
+from ..controllers.delegation import journals_of
 from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
@@ -99,7 +100,12 @@ def run_(
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
             executor_of(
-                executor, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)
+                executor,
+                house.settings,
+                model=model,
+                inside=placed.inside,
+                folder_of=folders_of(house),
+                journal_of=journals_of(house),
             ) as doing,
         ):
             refuse_forged(house.views())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,8 +17,9 @@ from eventlog.events import SweepPlanned, Trials
 from projections.runs import PLANLESS
 from projections.sweeps import SweepsState
 
+from ..controllers.delegation import journals_of
 from ..environments.admission import first_admission, see_admission
-from ..environments.connect import Where, placed_at
+from ..environments.connect import Placed, Where, placed_at
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
@@ -80,7 +81,7 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house)) as executor,
+        _executor_of(house, way, model, placed) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())
@@ -91,6 +92,11 @@ def set_up_sweep(
         first_facts(house)
         see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
         yield SweepSetup(house, site, placed.environment, executor, _known_as(house, site, name, executor))
+
+
+def _executor_of(house: House, way: Way, model: str | None, placed: Placed) -> AbstractContextManager[Executor]:
+    folders, journals = folders_of(house), journals_of(house)
+    return executor_of(way, house.settings, model=model, inside=placed.inside, folder_of=folders, journal_of=journals)
 
 
 def call_first(ready: SweepSetup, *, needs_logprobs: bool) -> SweepSetup:

@@ -23,6 +23,7 @@ from agents.rollouts.play import PLAN
 from agents.suites.tasks import NO_OPERATIONS
 from eventlog.database import OutagePatience
 
+from ..controllers.delegation import journals_of
 from ..controllers.fast import Controller
 from ..course import Course
 from ..environments.connect import Where, placed_at
@@ -133,7 +134,9 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(executor_of(executor, house.settings, inside=placed.inside, folder_of=own))
+            journals, inside = journals_of(house), placed.inside
+            playing = executor_of(executor, house.settings, inside=inside, folder_of=own, journal_of=journals)
+            doing = stack.enter_context(playing)
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             operations = operations_on(house, site) if verify_steps else NO_OPERATIONS
             checking = watching_of(house.settings, placed.environment, operations, verify_steps=verify_steps)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
+from agents.executors.delegation.executor import DelegationExecutor, JournalOf
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.executors.inspection import HttpInspector, Inspecting
@@ -31,11 +32,17 @@ class Way(StrEnum):
     PLAN = "plan"
     BROWSER = "browser"
     POLICY = "policy"
+    DELEGATION = "delegation"
+    DELEGATION_PLAN = "delegation-plan"
     DEMONSTRATION = "demonstration"
     # The executors of kits are choices of the same option; a name in this body would become a choice too.
     vars().update({name.upper().replace("-", "_"): name for kit in find_kits() for name in kit.executors})
 
 
+MODELLED = frozenset({Way.POLICY, Way.DELEGATION, Way.DELEGATION_PLAN})
+"""Executors of a model."""
+
+_ANYWHERE = frozenset({Way.POLICY, Way.DELEGATION})
 _OF_KITS = frozenset(name for kit in find_kits() for name in kit.executors)
 
 
@@ -47,15 +54,17 @@ def executor_of(
     model: str | None = None,
     inside: Inside | None = None,
     folder_of: FolderOf = no_checkpoints,
+    journal_of: JournalOf | None = None,
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
-    `folder_of`. On an environment `inside` this process only a policy and the executors of its kit can play.
+    `folder_of`. A delegation loop needs the journals of `journal_of`. On an environment `inside` this process only a
+    policy, a loop of policies and the executors of its kit can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted.
     """
     own = {} if inside is None else inside.executors
-    fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each is Way.POLICY))]
+    fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each in _ANYWHERE))]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -65,17 +74,30 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
-            opening = over_http if inside is None else inside.opening
-            if local_folder(settings, model) is not None:
-                with local_host(settings, model, folder_of) as (host, files_of):
-                    yield LocalPolicies(host, files_of, opening, settings.policy_wording)
-                return
-            with agent_model(settings, model) as asked:
-                yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+            with _policy_of(settings, model, inside, folder_of) as policy:
+                yield policy
+        case Way.DELEGATION | Way.DELEGATION_PLAN:
+            if journal_of is None:
+                raise WrongWay(actual=way.value, expected=Way.POLICY.value)
+            with _policy_of(settings, model, inside, folder_of) as policy:
+                yield DelegationExecutor(policy, journal_of, walks=way is Way.DELEGATION_PLAN)
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
         case _:
             yield own[way.value]
+
+
+@contextmanager
+def _policy_of(
+    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf
+) -> Iterator[PolicyExecutor | LocalPolicies]:
+    opening = over_http if inside is None else inside.opening
+    if local_folder(settings, model) is not None:
+        with local_host(settings, model, folder_of) as (host, files_of):
+            yield LocalPolicies(host, files_of, opening, settings.policy_wording)
+        return
+    with agent_model(settings, model) as asked:
+        yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
@@ -86,7 +108,8 @@ def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], I
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
     name = None if executor.name == PLAN.name else executor.name
-    return name, executor.model.name if isinstance(executor, PolicyExecutor | LocalPolicies) else None
+    is_modelled = isinstance(executor, PolicyExecutor | LocalPolicies | DelegationExecutor)
+    return name, executor.model.name if is_modelled else None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:

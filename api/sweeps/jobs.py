@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
+from agents.executors.delegation.executor import DelegationExecutor
 from agents.executors.executor import Executor
 from agents.executors.local import LocalPolicies
 from agents.executors.policy import PolicyExecutor
@@ -199,6 +200,7 @@ def _with_memory(job: Job, executor: Executor) -> Job:
     """The job with the memory its executor uses: none for a planless executor, or hints for a fully prompted policy."""
     if executor.name not in PLANLESS:
         return job
-    is_told = isinstance(executor, PolicyExecutor | LocalPolicies) and executor.wording == "full"
+    policy = executor.policy if isinstance(executor, DelegationExecutor) else executor
+    is_told = isinstance(policy, PolicyExecutor | LocalPolicies) and policy.wording == "full"
     told = worth_telling(job.template.instruction, job.environment, job.pieces) if is_told else ()
     return replace(job, pieces=(), candidate=None, told=told)
