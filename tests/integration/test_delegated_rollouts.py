@@ -33,7 +33,6 @@ from api.sweeps.executors import Way, executor_of
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import GrpoQuery, LoopConfig, RewardGraded, RunMissing, SeedsRule
 from eventlog.memory import MemoryStore
-from projections.groups import GROUPS
 from projections.rewards import REWARDS
 from tests.admitted import admitted
 from tests.conftest import Database
@@ -147,7 +146,6 @@ def test_a_sweep_of_delegated_runs_is_graded_grouped_and_gone_on_with(
     assert "--executor delegation --model m1" in " ".join(capsys.readouterr().err.split())
     now = empty_house.views()
     assert [each.passed for each in now.find(REWARDS).values()] == [True] * 4
-    assert sorted(len(group.siblings) for group in now.find(GROUPS).values()) == [2, 2]
     for run in now.find(REWARDS):
         journal = journals_of(empty_house)(f"{run}.loop")
         state = journal.state
