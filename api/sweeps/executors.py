@@ -108,8 +108,9 @@ def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], I
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """The executor as recorded in events: its name (None for plans over HTTP) and its model."""
     name = None if executor.name == PLAN.name else executor.name
-    is_modelled = isinstance(executor, PolicyExecutor | LocalPolicies | DelegationExecutor)
-    return name, executor.model.name if is_modelled else None
+    if isinstance(executor, PolicyExecutor | LocalPolicies | DelegationExecutor):
+        return name, executor.model.name
+    return name, None
 
 
 def plays(executor: Executor, sweep: SweepPlanned) -> bool:

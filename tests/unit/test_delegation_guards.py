@@ -11,14 +11,13 @@ import pytest
 
 from agents.delegation.prompts import WorkOrder
 from agents.executors.delegation.clock import charge_meanwhile
-from agents.executors.delegation.errors import WorkerFailed
 from agents.executors.delegation.fanout import SubmanagerTree, child_name
 from agents.executors.delegation.journal import CLOCK, LoopJournal
 from agents.executors.delegation.workers import CommandWorker, WorkDesk
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
 from api.controllers.delegation import count_submanagers
-from eventlog.events import LoopConfig, LoopLimits
+from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, StallDetectionConfig
 from projections.delegation.budgets import Amounts
 from tests.looping import a_journal, a_loop, complete, delegate, events_of, prompt_of
 
@@ -116,18 +115,12 @@ def test_steps_of_a_worker_count_as_tool_calls_within_the_limit() -> None:
 
 
 def test_a_command_gets_no_more_time_than_its_loop_has_left() -> None:
-    desk_of: list[WorkDesk] = []
-    a_loop([delegate("a"), complete()], lambda o, d: (desk_of.append(d), found(o, d))[1], a_clocked(limits())[0]).run()
-    (desk,) = desk_of
-    assert 0 < desk.seconds_left() <= 3_600
-    order = WorkOrder("a", "sleep", (), {}, {}, may_create_tools=False, seed=0)
-
-    class Hurried:
-        def __getattr__(self, name: str) -> Any:
-            return (lambda: 0.2) if name == "seconds_left" else getattr(desk, name)
-
-    with pytest.raises(WorkerFailed, match="timed out"):
-        CommandWorker(("sleep", "30")).work(order, Hurried())
+    journal, _ = a_clocked(limits(max_wall_time=1))
+    loop = a_loop([delegate("a"), '{"decision": "fail"}'], CommandWorker(("sleep", "60")), journal)
+    loop.run()
+    returned = next(each for each in events_of(journal) if each.type == "WorkerReturned")
+    assert returned.status == "error"
+    assert "timed out after 1" in returned.finding
 
 
 def boss(request: CompletionRequest) -> str:
@@ -253,3 +246,38 @@ def test_the_same_words_about_another_result_are_another_delegation() -> None:
     refusals = [each.refusal for each in loop.run().decisions]
     assert refusals[1] == ""  # it sees what the first one left, which the first one did not
     assert refusals[2].startswith("the same delegation was made before")
+
+
+@pytest.mark.parametrize(("differs", "attempts"), [(False, 2), (True, 4)])
+def test_a_repair_that_repeats_itself_is_not_tried_again(differs: bool, attempts: int) -> None:
+    said: list[str] = []
+    words = ["ships and sails", "apples or trees", "stars above mountains", "letters from Paris"]
+
+    def work(order: WorkOrder, _desk: WorkDesk) -> dict[str, Any]:
+        said.append(order.instructions)
+        return {"findings": f"TODO {words[len(said) - 1 if differs else 0] * 9}", "confidence": 0.5}
+
+    config = LoopConfig(critique=CritiqueConfig(max_repair_attempts=3))
+    loop = a_loop([delegate("a"), '{"decision": "fail"}'], work, a_journal(config))
+    loop.run()
+    assert len(said) == attempts
+    assert "Repair these defects" in said[-1]
+
+
+def test_a_subtask_that_five_tries_did_not_complete_goes_to_a_submanager() -> None:
+    plan = json.dumps({"decision": "plan", "subtasks": [{"id": "hard", "description": "it"}]})
+
+    def say(request: CompletionRequest) -> str:
+        prompt = prompt_of(request)
+        if "try hard" in prompt.partition("## Budget")[0]:
+            return complete("part")
+        iteration = int(prompt.partition("## Current Iteration\n")[2].split()[0])
+        return plan if iteration == 1 else delegate("hard", instructions=f"try {'hard ' * iteration}")
+
+    config = limits(max_loops=40).model_copy(update={"stall_detection": StallDetectionConfig(enabled=False)})
+    loop = a_loop(say, lambda o, _d: {"findings": o.instructions, "confidence": 0.1}, a_journal(config))
+    while len([each for each in events_of(loop.journal) if each.type == "WorkerReturned"]) < 6:
+        loop._step()
+    returned = [each for each in events_of(loop.journal) if each.type == "WorkerReturned"]
+    assert [each.child is None for each in returned] == [True] * 5 + [False]
+    assert loop.journal.state.plan[0].status == "completed"
