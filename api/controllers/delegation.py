@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agents.executors.delegation.errors import LoopEnded, NoSuchLoop, NothingAsked
-from agents.executors.delegation.executor import JournalOf, run_of
+from agents.executors.delegation.executor import JournalOf, run_of_loop
 from agents.executors.delegation.fanout import SubmanagerTree
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.loop import DelegationLoop, LoopMeans, Progress, no_progress
@@ -138,7 +138,7 @@ def offered_tools(views: Views, config: LoopConfig) -> tuple[OfferedTool, ...]:
 def _ended_loops(views: Views, loops: set[str]) -> set[str]:
     """The loops among these that have ended and may teach: not those of runs that judge, nor of withdrawn runs."""
     ended = {name for name, each in views.pick(LOOPS, loops).items() if not each.is_open}
-    runs = {name: run_of(name) for name in ended}
+    runs = {name: run_of_loop(name) for name in ended}
     played = views.pick(RUNS, {run for run in runs.values() if run is not None})
     return {name for name, run in runs.items() if run is None or _may_teach(played.get(run))}
 

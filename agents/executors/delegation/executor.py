@@ -183,7 +183,7 @@ def _next_journal(journal_of: JournalOf, run: str) -> LoopJournal:
     raise AssertionError("a count has no end")
 
 
-def run_of(loop: str) -> str | None:
+def run_of_loop(loop: str) -> str | None:
     """The run of a suite that a loop or its sub-manager belongs to; None if a person started it."""
     run, found, _ = loop.partition(_MARK)
     return run if found else None
