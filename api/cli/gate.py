@@ -95,17 +95,12 @@ def run_(
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
-        where = Where(url, admin_url, sandbox, port, admin_port)
+        where, folders, journals = Where(url, admin_url, sandbox, port, admin_port), folders_of(house), journals_of(house)
         with (
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
             executor_of(
-                executor,
-                house.settings,
-                model=model,
-                inside=placed.inside,
-                folder_of=folders_of(house),
-                journal_of=journals_of(house),
+                executor, house.settings, model=model, inside=placed.inside, folder_of=folders, journal_of=journals
             ) as doing,
         ):
             refuse_forged(house.views())
