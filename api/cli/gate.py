@@ -95,7 +95,8 @@ def run_(
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, model, chosen)
         frozen = _benchmark(house, benchmark, site)
-        where, folders, journals = Where(url, admin_url, sandbox, port, admin_port), folders_of(house), journals_of(house)
+        folders, journals = folders_of(house), journals_of(house)
+        where = Where(url, admin_url, sandbox, port, admin_port)
         with (
             only_controller(house, frozen.environment) as own,
             placed_at(house, frozen.environment, where, dialect_from(dialect)) as placed,
