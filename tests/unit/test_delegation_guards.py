@@ -146,10 +146,11 @@ def test_no_tree_opens_more_than_six_submanagers_and_no_more_than_three_run_at_o
     loop.tree = Watched()
     assert loop.run().status == "complete"
     opened = [each for each in events_of(loop.journal) if each.type == "LoopOpened"]
-    assert len(opened) - 1 == loop.tree.total == count_submanagers(loop.journal) == 6
+    assert 1 <= len(opened) - 1 == loop.tree.total == count_submanagers(loop.journal) <= 6
     assert Watched.most <= 3
     notes = {each.note for each in events_of(loop.journal) if each.type == "WorkerReturned" and each.note}
-    assert notes <= {"max_total_submanagers_per_run reached", "max_concurrent_submanagers reached"}
+    too_small = "the rest of the budget is too small for a sub-manager"
+    assert notes <= {"max_total_submanagers_per_run reached", "max_concurrent_submanagers reached", too_small}
     assert notes
     children = [each.config.budget for each in opened[1:]]
     assert all(each.max_loops <= 30 and each.max_total_workers <= 150 for each in children)
