@@ -14,7 +14,7 @@ OUTSIDE: Final = "ext-"
 """Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
-PLANLESS: Final = frozenset({"agent", "policy", "miniwob-script"})
+PLANLESS: Final = frozenset({"agent", "policy", "miniwob-script", "delegation", "delegation-plan"})
 """Executors whose runs do not follow the recorded plan."""
 
 AGENT: Final = "agent"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from .envelopes import Envelope
+
 MOST_IN_A_ROW: Final = 2
 CONFIRMED_ABOVE: Final = 500_000
 HypothesisStatus = Literal["untested", "confirmed", "refuted"]
@@ -29,6 +31,18 @@ def diagnosis_refusal(kinds: Sequence[str], most_loops: int) -> str | None:
     if trailing[-MOST_IN_A_ROW:] == ["diagnose"] * MOST_IN_A_ROW and cooled < MOST_IN_A_ROW:
         return "two diagnoses in a row; delegate twice before the next"
     return None
+
+
+def tester_of(hypothesis: str, cause: str, test: str) -> Envelope:
+    """The envelope of a light diagnostic worker, whose confidence closes a hypothesis. It may write no tools."""
+    how = f" Test it so: {test}" if test else ""
+    asked = f"Test the hypothesis that this is the cause: {cause}.{how}"
+    return Envelope(
+        worker_id=f"test-{hypothesis}",
+        instructions=f"{asked}\nReport as `confidence` how sure you are that it is the cause.",
+        may_create_tools=False,
+        tests_hypothesis=hypothesis,
+    )
 
 
 def hypothesis_status(confidence: int | None) -> HypothesisStatus:

@@ -110,16 +110,25 @@ def delegation_signature(envelopes: Iterable[Envelope], state: Mapping[str, obje
     return _sha("\n".join(sorted(_sha(_content(each, state or {})) for each in envelopes)))
 
 
-def inherited_state(envelope: Envelope, state: Mapping[str, Any], forbidden: Iterable[str] = ()) -> dict[str, Any]:
-    """The results of other workers that a worker sees: those it names; a named one is not forbidden."""
-    hidden = set(forbidden) - set(envelope.inherited_state_keys)
-    wanted = envelope.inherited_state_keys
-    return {key: state[key] for key in sorted(state) if key in wanted and key not in hidden}
+def inherited_state(envelope: Envelope, state: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of other workers that a worker sees: those that its envelope names, and no others."""
+    return {key: state[key] for key in sorted(set(envelope.inherited_state_keys)) if key in state}
+
+
+def assign_subtasks(envelopes: Iterable[Envelope], subtasks: Iterable[str]) -> tuple[Envelope, ...]:
+    """The envelopes, those without a subtask assigned to the one that their worker is named for, if there is one."""
+    known = set(subtasks)
+    return tuple(
+        each.model_copy(update={"subtask_id": logical_worker(each.worker_id)})
+        if each.subtask_id not in known and logical_worker(each.worker_id) in known
+        else each
+        for each in envelopes
+    )
 
 
 def _content(envelope: Envelope, state: Mapping[str, object]) -> str:
     plain = _SPACE.sub(" ", envelope.instructions[:500]).strip().lower()
-    seen = {key: state[key] for key in sorted(envelope.inherited_state_keys) if key in state}
+    seen = inherited_state(envelope, state)
     return plain + (f"\x1f{json.dumps(seen, sort_keys=True, default=str)}" if seen else "")
 
 

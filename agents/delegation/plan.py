@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -19,8 +18,6 @@ MOST_TRIES: Final = 5
 """So many iterations without completion, and a subtask is promoted to a sub-manager, or given up as failed."""
 
 _LONGEST: Final = 500
-_BULLET: Final = re.compile(r"^\s*(?:[-*]|\d+[.)])\s", re.MULTILINE)
-_HARD: Final = frozenset({"analyse", "analyze", "compare", "design", "implement", "integrate", "research", "several"})
 
 
 class Subtask(BaseModel):
@@ -125,19 +122,6 @@ def blocked_by_plan(envelopes: Iterable[Envelope], steps: Sequence[PlanStep]) ->
 def status_after(confidence: int) -> SubtaskStatus:
     """The status of a subtask after a worker returned with this confidence."""
     return "completed" if confidence > COMPLETED_ABOVE else "failed"
-
-
-def promotion_score(subtask: Subtask) -> int:
-    """How much a subtask asks for a sub-manager: length, hard words, bullets, no dependencies."""
-    words = subtask.description.split()
-    hard = sum(word.lower().strip(".,;:") in _HARD for word in words)
-    bullets = len(_BULLET.findall(subtask.description))
-    return (
-        (2 if len(words) >= 80 else 1 if len(words) >= 40 else 0)  # noqa: PLR2004 words
-        + (2 if hard >= 3 else 1 if hard >= 1 else 0)  # noqa: PLR2004
-        + (2 if bullets >= 3 else 1 if bullets == 2 else 0)  # noqa: PLR2004
-        + (0 if subtask.dependencies else 1)
-    )
 
 
 def needs_submanager(step: PlanStep) -> bool:

@@ -9,9 +9,9 @@ from typing import Final
 from eventlog.events import LoopConfig
 from projections.delegation.loop_state import LoopState, SubtaskState
 
-from .decisions import KINDS, DecisionKind, DelegateDecision, DiagnoseDecision, PlanDecision
-from .diagnosis import diagnosis_refusal
-from .envelopes import Envelope, delegation_signature, fan_out
+from .decisions import KINDS, DecisionKind, DelegateDecision, DiagnoseDecision, ManagerDecision, PlanDecision
+from .diagnosis import diagnosis_refusal, tester_of
+from .envelopes import Envelope, assign_subtasks, delegation_signature, fan_out, name_workers_once
 from .plan import PlanStep, Subtask, blocked_by_plan, plan_fault
 
 MOST_IDLE: Final = 5
@@ -41,18 +41,37 @@ def offered_decisions(config: LoopConfig) -> tuple[DecisionKind, ...]:
 
 def dispatch(decision: DelegateDecision, state: LoopState, config: LoopConfig) -> WorkerDispatch:
     """What a delegation runs: what its plan allows, within the most workers of an iteration."""
-    signature = delegation_signature(decision.delegations)
+    steps = plan_steps(state.plan)
+    envelopes = envelopes_of(decision, steps)
+    signature = delegation_signature(envelopes, {name: each.result for name, each in state.latest.items()})
     if signature in state.signatures and _was_weak(state, config):
         return WorkerDispatch(
             (), 0, "the same delegation was made before and its result was weak; change it", signature
         )
-    blocked = blocked_by_plan(decision.delegations, plan_steps(state.plan))
-    open_ones = tuple(each for each in decision.delegations if each not in blocked)
+    blocked = blocked_by_plan(envelopes, steps)
+    open_ones = tuple(each for each in envelopes if each not in blocked)
     if not open_ones:
         waiting = ", ".join(sorted({each.subtask_id for each in blocked}))
         return WorkerDispatch((), 0, f"the plan is not that far: {waiting} waits for other subtasks", signature)
     split = fan_out(open_ones, config.budget.max_workers_per_iteration)
     return WorkerDispatch(split.runs, len(split.deferred) + len(blocked), "", signature)
+
+
+def envelopes_of(decision: ManagerDecision | None, steps: Sequence[PlanStep]) -> tuple[Envelope, ...]:
+    """The envelopes of a decision: what it delegates, or a diagnostic worker for each hypothesis."""
+    match decision:
+        case DelegateDecision():
+            return assign_subtasks(decision.delegations, [each.subtask.id for each in steps])
+        case DiagnoseDecision():
+            return name_workers_once(tester_of(each.id, each.cause, each.test) for each in decision.hypotheses)
+        case _:
+            return ()
+
+
+def is_to_be_judged(state: LoopState) -> bool:
+    """True if all workers of a delegation have returned. What diagnostic workers return is no progress to judge."""
+    is_over = bool(state.returned) and not state.running
+    return is_over and bool(state.decisions) and state.decisions[-1].kind == "delegate"
 
 
 def plan_refusal(decision: PlanDecision, state: LoopState, config: LoopConfig) -> str:

@@ -65,7 +65,7 @@ def catalogue_line(text: str) -> str:
 def skills_in(result: Mapping[str, object], least_words: int) -> tuple[SkillText, ...]:
     """The skills in a worker's result: of `skills_created`, else of `skills`. Short ones are left out.
 
-    Of two with one name the last stays. Each without a heading is named for its own text.
+    Of two with one name the last stays. All without a heading have one name.
     """
     listed = result.get("skills_created", result.get("skills"))
     found: dict[str, SkillText] = {}

@@ -51,9 +51,11 @@ def _feedback(state: LoopState, config: LoopConfig) -> str:
     """Why the last decision was not followed; else what the last results are worth."""
     if state.feedback:
         return state.feedback
+    waits = f"{state.deferred} delegations did not run, for there were too many or their subtask waits. "
+    told = waits if state.deferred else ""
     if not state.history or state.history[-1].iteration != state.iteration or not config.summary.enabled:
-        return ""
-    return f"evaluation of the last iteration: {appraise(state.history[-1].confidence, config.evaluation)}"
+        return told.strip()
+    return f"{told}evaluation of the last iteration: {appraise(state.history[-1].confidence, config.evaluation)}"
 
 
 def _journal(decisions: Sequence[Decided], most: int) -> list[str]:

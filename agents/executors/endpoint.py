@@ -12,7 +12,7 @@ from . import policy
 from .actions import Wording
 from .executor import Assignment, Execution, Watch, no_verification
 from .local import BRIEF_TOKENS
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http, wording_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,16 @@ class EndpointPolicies:
     def offers_logprobs(self) -> bool:
         """See Executor."""
         return self.model.offers.logprobs
+
+    @property
+    def advice_budget(self) -> int:
+        """See Advised."""
+        return wording_budget(self.wording)
+
+    @property
+    def walks_pages(self) -> bool:
+        """See Advised."""
+        return self.opening is over_http
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `policy_for` does."""

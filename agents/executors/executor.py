@@ -29,7 +29,7 @@ class Assignment:
 
     `seed` and `temperature_micro` are sampling parameters of a model. `page_headers` are sent with every page request.
     `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
-    those of the run's artifact. `advice` holds lines for a policy about what helped before.
+    those of the run's artifact. `advice` holds lines for a policy about what helped before. `run` is the run's id.
     """
 
     instruction: str
@@ -41,6 +41,7 @@ class Assignment:
     page_headers: Mapping[str, str] = field(default_factory=dict)
     weights: str = "base"
     advice: tuple[str, ...] = ()
+    run: str = ""
 
 
 @dataclass(frozen=True, slots=True)

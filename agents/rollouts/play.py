@@ -106,6 +106,7 @@ class Job:
             page_headers=page_headers,
             weights=self.artifact.weights,
             advice=advice_lines(self.told),
+            run=self.run,
         )
 
 

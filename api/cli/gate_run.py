@@ -20,6 +20,7 @@ from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
 from projections.verdicts import VerdictState
 
+from ..controllers.delegation import journals_of
 from ..course import Course
 from ..environments.admission import first_admission, see_admission
 from ..environments.connect import Where, placed_at
@@ -114,6 +115,7 @@ def run_gate(
                 model=served.model,
                 inside=placed.inside,
                 folder_of=served.folder_of,
+                journal_of=journals_of(house),
                 agent=playing_agent,
             ) as doing,
         ):

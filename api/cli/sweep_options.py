@@ -27,7 +27,7 @@ from ..course import Course
 from ..environments.suites import pin_suite
 from ..house import House
 from ..settings import read_settings
-from ..sweeps.executors import Way
+from ..sweeps.executors import MODELLED, Way
 from ..sweeps.models import agent_model
 from ..sweeps.plan import site_templates
 from ..sweeps.seeds import fresh_seeds
@@ -131,7 +131,7 @@ def refuse_idle(
 ) -> None:
     """Raise BadParameter if an option for models is given without `--executor policy`."""
     for option, given in (("--model", model), ("--temperature", temperatures)):
-        if given and executor is not Way.POLICY:
+        if given and executor not in MODELLED:
             raise typer.BadParameter(f"{option} is only for models; add --executor policy or leave it out")
 
 
@@ -185,7 +185,7 @@ def refuse_alike(
     Sweeps `planned` before keep their own temperatures.
     """
     stands = [spec.temperature_micro for event in planned for spec in event.specs]
-    if wants_spread and executor is Way.POLICY and not any(stands or temperatures):
+    if wants_spread and executor in MODELLED and not any(stands or temperatures):
         raise typer.BadParameter("--for-grpo and --variance-seek need siblings that differ; add --temperature > 0")
 
 

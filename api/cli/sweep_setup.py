@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,8 +18,9 @@ from eventlog.events import SweepPlanned, Trials
 from projections.runs import ADVISED, PLANLESS
 from projections.sweeps import SweepsState
 
+from ..controllers.delegation import journals_of
 from ..environments.admission import first_admission, see_admission
-from ..environments.connect import Where, placed_at
+from ..environments.connect import Placed, Where, placed_at
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
@@ -82,9 +83,7 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        executor_of(
-            way, house.settings, model=model, inside=placed.inside, folder_of=folders_of(house), agent=agent
-        ) as executor,
+        _executor_of(house, way, model, placed, agent) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())
@@ -95,6 +94,20 @@ def set_up_sweep(
         first_facts(house)
         see_admission(house, placed.environment, site, first_admission(placed, TerminalReporter()))
         yield SweepSetup(house, site, placed.environment, executor, _known_as(house, site, name, executor))
+
+
+def _executor_of(
+    house: House, way: Way, model: str | None, placed: Placed, agent: AgentSpec | None
+) -> AbstractContextManager[Executor]:
+    return executor_of(
+        way,
+        house.settings,
+        model=model,
+        inside=placed.inside,
+        folder_of=folders_of(house),
+        journal_of=journals_of(house),
+        agent=agent,
+    )
 
 
 def call_first(ready: SweepSetup, *, needs_logprobs: bool) -> SweepSetup:

@@ -25,6 +25,7 @@ from agents.suites.tasks import Operations
 from eventlog.database import OutagePatience
 from projections.runs import PLANLESS
 
+from ..controllers.delegation import journals_of
 from ..controllers.fast import Controller
 from ..course import Course
 from ..environments.connect import Where, placed_at
@@ -136,9 +137,11 @@ def worker(
             reporter = TerminalReporter()
             see_site(house, placed, site, reporter)
             own = folders_of(house)
-            doing = stack.enter_context(
-                executor_of(executor, house.settings, inside=placed.inside, folder_of=own, agent=playing_agent)
+            journals, inside = journals_of(house), placed.inside
+            playing = executor_of(
+                executor, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=playing_agent
             )
+            doing = stack.enter_context(playing)
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             if verify_steps:
                 checking = _checking(house, placed.environment, site, stack)

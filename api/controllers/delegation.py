@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agents.executors.delegation.errors import LoopEnded, NoSuchLoop, NothingAsked
+from agents.executors.delegation.executor import JournalOf, run_of_loop
 from agents.executors.delegation.fanout import SubmanagerTree
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.loop import DelegationLoop, LoopMeans, Progress, no_progress
@@ -21,6 +22,7 @@ from projections.delegation.skills import SKILLS
 from projections.delegation.tools import TOOLS
 from projections.engine.paging import page_states
 from projections.engine.views import Views
+from projections.runs import RUNS, RunState
 
 from ..house import House
 from ..locks import only_controller
@@ -77,6 +79,11 @@ def answer_loop(house: House, loop: str, answer: str) -> LoopState:
         return journal.state
 
 
+def journals_of(house: House) -> JournalOf:
+    """Journals of loops in a house, for the runs of a suite that are delegated. Thread-safe."""
+    return lambda loop: LoopJournal(house.store, house.blobs, loop, stopwatch)
+
+
 @contextmanager
 def journal_alone(house: House, loop: str) -> Iterator[LoopJournal]:
     """The journal of a loop, which no other process writes to meanwhile. Raises ControllerBusy."""
@@ -129,4 +136,12 @@ def offered_tools(views: Views, config: LoopConfig) -> tuple[OfferedTool, ...]:
 
 
 def _ended_loops(views: Views, loops: set[str]) -> set[str]:
-    return {name for name, each in views.pick(LOOPS, loops).items() if not each.is_open}
+    """The loops among these that have ended and may teach: not those of runs that judge, nor of withdrawn runs."""
+    ended = {name for name, each in views.pick(LOOPS, loops).items() if not each.is_open}
+    runs = {name: run_of_loop(name) for name in ended}
+    played = views.pick(RUNS, {run for run in runs.values() if run is not None})
+    return {name for name, run in runs.items() if run is None or _may_teach(played.get(run))}
+
+
+def _may_teach(run: RunState | None) -> bool:
+    return run is not None and run.evaluation is None

@@ -10,6 +10,7 @@ from enum import StrEnum
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.executors.browser import BrowserExecutor, Chromium
+from agents.executors.delegation.executor import DelegationExecutor, JournalOf
 from agents.executors.demonstration import Demonstrator
 from agents.executors.endpoint import EndpointPolicies
 from agents.executors.executor import Advised, Executor
@@ -37,11 +38,17 @@ class Way(StrEnum):
     PLAN = "plan"
     BROWSER = "browser"
     POLICY = "policy"
+    DELEGATION = "delegation"
+    DELEGATION_PLAN = "delegation-plan"
     DEMONSTRATION = "demonstration"
     # The executors of kits are choices of the same option; a name in this body would become a choice too.
     vars().update({name.upper().replace("-", "_"): name for kit in find_kits() for name in kit.executors})
 
 
+MODELLED = frozenset({Way.POLICY, Way.DELEGATION, Way.DELEGATION_PLAN})
+"""Executors of a model."""
+
+_ANYWHERE = frozenset({Way.POLICY, Way.DELEGATION})
 _OF_KITS = frozenset(name for kit in find_kits() for name in kit.executors)
 
 
@@ -54,13 +61,15 @@ def executor_of(
     inside: Inside | None = None,
     folder_of: FolderOf = no_checkpoints,
     agent: AgentSpec | None = None,
+    journal_of: JournalOf | None = None,
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
     An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
-    `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. On an environment `inside` this process
-    only a policy and the executors of its kit can play.
+    `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
+    `journal_of`. On an environment `inside` this process only a policy, a loop of policies and the executors of its kit
+    can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted,
     BadSetting.
     """
@@ -71,7 +80,7 @@ def executor_of(
             yield playing
         return
     own = {} if inside is None else inside.executors
-    fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each is Way.POLICY))]
+    fit = [each for each in Way if each in own or (each not in _OF_KITS and (inside is None or each in _ANYWHERE))]
     if way not in fit:
         raise WrongWay(actual=way.value, expected=" or ".join(fit))
     match way:
@@ -81,21 +90,34 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
-            opening = over_http if inside is None else inside.opening
-            if local_folder(settings, model) is not None:
-                with local_host(settings, model, folder_of) as (host, files_of):
-                    yield LocalPolicies(host, files_of, opening, settings.policy_wording)
-                return
-            if settings.model_base is not None:
-                with weights_endpoint(settings, model, folder_of) as server:
-                    yield EndpointPolicies(server, opening, settings.policy_wording)
-                return
-            with agent_model(settings, model) as asked:
-                yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+            with _policy_of(settings, model, inside, folder_of) as policy:
+                yield policy
+        case Way.DELEGATION | Way.DELEGATION_PLAN:
+            if journal_of is None:
+                raise WrongWay(actual=way.value, expected=Way.POLICY.value)
+            with _policy_of(settings, model, inside, folder_of) as policy:
+                yield DelegationExecutor(policy, journal_of, walks=way is Way.DELEGATION_PLAN)
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
         case _:
             yield own[way.value]
+
+
+@contextmanager
+def _policy_of(
+    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf
+) -> Iterator[PolicyExecutor | LocalPolicies | EndpointPolicies]:
+    opening = over_http if inside is None else inside.opening
+    if local_folder(settings, model) is not None:
+        with local_host(settings, model, folder_of) as (host, files_of):
+            yield LocalPolicies(host, files_of, opening, settings.policy_wording)
+        return
+    if settings.model_base is not None:
+        with weights_endpoint(settings, model, folder_of) as server:
+            yield EndpointPolicies(server, opening, settings.policy_wording)
+        return
+    with agent_model(settings, model) as asked:
+        yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
@@ -108,7 +130,7 @@ def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     if isinstance(executor, AgentExecutor):
         return executor.agent.recorded, executor.agent.text
     name = None if executor.name == PLAN.name else executor.name
-    if isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies):
+    if isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies | DelegationExecutor):
         return name, executor.model.name
     return name, None
 

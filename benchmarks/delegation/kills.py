@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.journal import CLOCK, LoopJournal
 from agents.executors.delegation.loop import DelegationLoop, LoopMeans
 from agents.executors.delegation.opening import Opening, open_loop
 from agents.rollouts.record import stopwatch
@@ -71,7 +71,9 @@ def comparable(events: Iterable[AnyEvent], loop: str) -> list[str]:
     """The events of a loop without its name, the charges for time and for what was lost, and the interleaving."""
     lines = []
     for event in events:
-        if event.type == "BudgetReserved" or (event.type == "BudgetSettled" and event.is_lost):
+        if event.type == "BudgetReserved":
+            continue
+        if event.type == "BudgetSettled" and (event.is_lost or event.reservation == CLOCK):
             continue
         facts = event.model_dump(mode="json")
         if event.type == "BudgetSettled":

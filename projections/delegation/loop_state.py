@@ -69,7 +69,8 @@ class LoopState(FoldState, frozen=True, kw_only=True):
     """A delegation loop. `status` is open, waiting (for an answer) or how it ended.
 
     `running` are the workers of the last decision that have not returned; `returned` those that have, until the stall
-    detector judged the iteration. `answer` is the address of the manager's last answer.
+    detector judged the iteration. `answer` is the address of the manager's last answer, `deferred` how many of its
+    delegations did not run.
     """
 
     loop: str = ""
@@ -95,6 +96,7 @@ class LoopState(FoldState, frozen=True, kw_only=True):
     history: tuple[Delegated, ...] = ()
     decisions: tuple[Decided, ...] = ()
     invalid: int = 0
+    deferred: int = 0
     running: tuple[str, ...] = ()
     returned: tuple[WorkerResult, ...] = ()
     latest: dict[str, WorkerResult] = field(default_factory=dict)

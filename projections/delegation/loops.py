@@ -50,6 +50,7 @@ def _decide(state: LoopState, row: EventRow) -> LoopState:
         answer=row.text("answer"),
         decisions=(*state.decisions, decided)[-KEPT_DECISIONS:],
         invalid=state.invalid + 1 if kind == "invalid" else 0,
+        deferred=row.number("deferred"),
         running=tuple(row.records("workers")),
         returned=(),
         feedback=refusal,
@@ -185,7 +186,7 @@ def _fold(state: LoopState, row: EventRow) -> LoopState:
 
 LOOPS = Fold(
     name="loops",
-    version=1,
+    version=2,
     reads={
         "LoopOpened": (
             "loop",
@@ -210,6 +211,7 @@ LOOPS = Fold(
             "reasoning",
             "answer",
             "workers",
+            "deferred",
             "refusal",
             "signature",
             "subtasks",

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agents.executors.delegation import sandbox
-from agents.executors.delegation.sandbox import NoSandbox, ProcessSandbox, bubblewrap, choose_sandbox, namespaces
+from agents.executors.delegation.sandbox import (
+    NoSandbox,
+    ProcessSandbox,
+    bubblewrap,
+    choose_sandbox,
+    interpreter,
+    namespaces,
+)
 from benchmarks.delegation.hostile import canary, count_decisions, hostile_tool
 
 SUM = "def handler(*, items):\n    return {'sum': sum(items)}\n"
@@ -76,6 +86,53 @@ def test_a_tool_sees_no_environment_no_host_and_no_other_process(monkeypatch: py
     assert "secret" not in str(seen)
     assert seen["uid"] == 65534
     assert not {"etc", "proc", "home", "tmp", "var", "work"}.intersection(seen["root"])
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """The processes below one, each with the time it started, which tells it from a later one of its number."""
+    parents, found, waiting = dict[int, tuple[int, str]](), dict[int, str](), [pid]
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            facts = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(facts[1]), facts[19]
+    while waiting:
+        parent = waiting.pop()
+        below = {each: began for each, (above, began) in parents.items() if above == parent and each not in found}
+        found |= below
+        waiting += below
+    return found
+
+
+def has_ended(pid: int, began: str) -> bool:
+    with suppress(OSError):
+        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return facts[0] == "Z" or facts[19] != began
+    return True
+
+
+def test_a_tool_does_not_outlive_a_kill_of_the_process_that_called_it(box: ProcessSandbox) -> None:
+    asks = (
+        "from agents.executors.delegation.sandbox import ProcessSandbox\n"
+        f"box = ProcessSandbox({box.kind!r}, {box.fence!r}, {box.box!r})\n"
+        "code = 'import time\\ndef handler(**kwargs):\\n    time.sleep(300)\\n    return {}\\n'\n"
+        "box.call(code, {}, timeout_ms=300_000, memory_mb=256)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", asks]) as caller:
+        deadline, seen = time.monotonic() + 30, dict[int, str]()
+        while not any(line_of(each).startswith(interpreter()) for each in seen) and time.monotonic() < deadline:
+            time.sleep(0.05)
+            seen = descendants(caller.pid)
+        caller.kill()
+    assert len(seen) > 1
+    while not all(has_ended(*each) for each in seen.items()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [each for each in seen.items() if not has_ended(*each)] == []
+
+
+def line_of(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
 
 
 def test_without_bubblewrap_tools_are_refused_unless_an_operator_opts_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from agents.delegation.decisions import (
 )
 from agents.delegation.envelopes import (
     Envelope,
+    assign_subtasks,
     delegation_signature,
     fan_out,
     inherited_state,
@@ -39,7 +40,6 @@ from agents.delegation.plan import (
     find_cycle,
     needs_submanager,
     plan_fault,
-    promotion_score,
     read_subtasks,
     status_after,
 )
@@ -212,7 +212,14 @@ def test_a_signature_ignores_order_names_and_spaces_and_counts_what_is_inherited
 
 def test_what_a_worker_names_it_sees_and_nothing_else() -> None:
     envelope = Envelope(worker_id="a", instructions="x", inherited_state_keys=("b",))
-    assert inherited_state(envelope, {"b": 1, "c": 2}, forbidden=("b", "c")) == {"b": 1}
+    assert inherited_state(envelope, {"b": 1, "c": 2}) == {"b": 1}
+
+
+def test_a_worker_that_is_named_for_a_subtask_has_it() -> None:
+    named = [Envelope(worker_id=each, instructions="x") for each in ("load", "load_retry2", "other")]
+    stated = Envelope(worker_id="load", instructions="x", subtask_id="merge")
+    found = assign_subtasks([*named, stated], ["load", "merge"])
+    assert [each.subtask_id for each in found] == ["load", "load", "", "merge"]
 
 
 def test_an_envelope_takes_its_fields_from_the_names_that_managers_use() -> None:
@@ -281,10 +288,3 @@ def test_a_subtask_is_completed_above_point_three_and_promoted_after_five_tries(
     assert not needs_submanager(step("a", tries=4))
     assert needs_submanager(step("a", tries=5))
     assert not needs_submanager(step("a", status="completed", tries=9))
-
-
-def test_a_long_subtask_asks_for_a_submanager_more_than_a_short_one() -> None:
-    short = Subtask(id="a", description="count lines", dependencies=("b",))
-    long = Subtask(id="b", description="design and implement and integrate:\n- one\n- two\n- three\n" + "word " * 80)
-    assert promotion_score(short) == 0
-    assert promotion_score(long) == 7

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -288,3 +290,38 @@ def test_the_tools_of_a_loop_are_limited() -> None:
     found = forge.forge(tool(name="dynamic.other"), "two", 1, None)
     assert found.fault is not None
     assert found.fault.status == 429
+
+
+def at_once(number: int, work: Callable[[int], object]) -> None:
+    """Do a piece of work in so many threads that begin together."""
+    start = threading.Barrier(number)
+
+    def begin(each: int) -> None:
+        start.wait()
+        work(each)
+
+    threads = [threading.Thread(target=begin, args=(each,)) for each in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_fifty_tools_at_once_are_all_registered_and_twenty_of_one_kind_are_one() -> None:
+    many = a_forge()
+    at_once(50, lambda n: many.forge(tool(name=f"dynamic.t{n}"), f"w{n}", 1, None))
+    assert len(many.journal.tools.tools) == 50
+    same = a_forge()
+    at_once(20, lambda n: same.forge(tool(), f"w{n}", 1, None))
+    (entry,) = same.journal.tools.tools.values()
+    assert (entry.version, same.journal.tools.metrics.forged) == (1, 1)
+    few = a_forge(max_total=3)
+    at_once(20, lambda n: few.forge(tool(name=f"dynamic.t{n}"), f"w{n}", 1, None))
+    assert len(few.journal.tools.tools) == 3
+
+
+def test_a_worker_that_may_write_no_more_may_still_improve_what_is_there() -> None:
+    forge = a_forge(max_tools_per_worker=1)
+    forge.forge(tool(), "one", 1, None)
+    assert forge.forge(tool(SUM.replace("sum(items)", "sum(items) + 0")), "one", 2, None).fault is None
+    assert forge.journal.tools.tools["dynamic.sum"].version == 2

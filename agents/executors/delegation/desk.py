@@ -9,9 +9,9 @@ from typing import Any
 from eventlog.events import LoopConfig, Sampling
 from projections.delegation.budgets import Amounts
 
-from ...delegation.budget import OverBudget, estimate_tokens
+from ...delegation.budget import MICRO, OverBudget, estimate_tokens, remaining_amounts
 from ...delegation.tool_policy import FaultCategory, ToolFault, ToolSpec
-from ...models.model import ChatMessage, Model
+from ...models.model import ChatMessage, Completion, CompletionRequest, Model
 from .errors import WorkerOverBudget
 from .forge import Forge, ForgedTool
 from .journal import LoopJournal
@@ -55,14 +55,24 @@ class WorkerDesk:
 
     def ask(self, model: Model, messages: Sequence[ChatMessage], sampling: Sampling) -> str:
         """See WorkDesk.ask."""
-        chars = sum(len(message.text) for message in messages)
-        self._reserve(tokens=estimate_tokens(chars, sampling.max_tokens))
-        completion = model.complete(one_request(messages, sampling))
-        answer = completion.samples[0].text
+        return self.complete(model, one_request(messages, sampling)).samples[0].text
+
+    def complete(self, model: Model, request: CompletionRequest) -> Completion:
+        """See WorkDesk.complete."""
+        chars = sum(len(message.text) for message in request.messages)
+        self._reserve(tokens=estimate_tokens(chars, request.sampling.max_tokens))
+        completion = model.complete(request)
         counted = (completion.input_tokens, completion.output_tokens)
         known = [each for each in counted if each is not None]
-        self.tokens += sum(known) if len(known) == len(counted) else estimate_tokens(chars + len(answer), 0)
-        return answer
+        said = sum(len(sample.text) for sample in completion.samples)
+        self.tokens += sum(known) if len(known) == len(counted) else estimate_tokens(chars + said, 0)
+        return completion
+
+    def count_step(self, *, is_failed: bool) -> None:
+        """See WorkDesk.count_step."""
+        self._reserve(tool_calls=1)
+        self.tool_calls += 1
+        self.passed_calls += not is_failed
 
     def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Boxed:
         """See WorkDesk.call_tool."""
@@ -92,6 +102,12 @@ class WorkerDesk:
             if self.allowed is not None:
                 self.allowed |= {spec.fqn}
         return made
+
+    def seconds_left(self) -> float:
+        """See WorkDesk.seconds_left."""
+        with self.journal.lock:
+            left = remaining_amounts(self.journal.budget, self.config.budget).wall
+            return max(0.0, (left - self.journal.uncharged()) / MICRO)
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools that the worker is told of: those there were when its iteration began."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from eventlog.chain import digest
 from eventlog.events import LoopConfig, LoopLimits, OfferedSkill, OfferedTool
-from projections.delegation.budgets import Amounts
+from projections.delegation.budgets import Amounts, LoopBudget
 from projections.delegation.loop_state import LoopState
 
 from ...delegation import budget
-from ...delegation.decisions import DelegateDecision
 from ...delegation.envelopes import Envelope
 from ...delegation.evaluation import Confidence
 from ...delegation.plan import needs_submanager
@@ -54,10 +53,11 @@ class SubmanagerTree:
                 self.concurrent += 1
             return refused
 
-    def leave(self) -> None:
-        """Count a sub-manager out."""
+    def leave(self, *, was_opened: bool = True) -> None:
+        """Count a sub-manager out. One that was not opened counts for nothing."""
         with self.lock:
             self.concurrent -= 1
+            self.total -= not was_opened
 
 
 @dataclass
@@ -71,10 +71,10 @@ class Fanout:
     tree: SubmanagerTree
     run_child: ChildRunner
 
-    def run(self, decision: DelegateDecision) -> None:
+    def run(self, delegated: Sequence[Envelope]) -> None:
         """Run the workers and record each result. Raises ModelFailure, once all others have ended."""
         waiting = set(self.journal.state.running)
-        envelopes = [each for each in decision.delegations if each.worker_id in waiting]
+        envelopes = [each for each in delegated if each.worker_id in waiting]
         if not envelopes:
             return
         most = min(self.config.budget.max_parallel_workers, len(envelopes))
@@ -130,6 +130,7 @@ class Fanout:
         refused = self.tree.enter(state.depth, self.config.budget, is_new=is_new)
         if refused is not None:
             return refused
+        child = None
         try:
             child = self._open_child(envelope, desk, name, siblings, is_new=is_new)
             if child is None:
@@ -137,7 +138,7 @@ class Fanout:
             self._record_child(envelope, desk, child, self.run_child(child))
             return ""
         finally:
-            self.tree.leave()
+            self.tree.leave(was_opened=child is not None or name in self.journal.state.children)
 
     def _open_child(
         self, envelope: Envelope, desk: WorkerDesk, name: str, siblings: int, *, is_new: bool
@@ -151,16 +152,15 @@ class Fanout:
                     return None
                 part = budget.limits_of(limits)
                 amounts = Amounts(
-                    loops=part.loops, workers=part.workers, tokens=part.tokens, tool_calls=part.tool_calls
+                    loops=part.loops, workers=part.workers + 1, tokens=part.tokens, tool_calls=part.tool_calls
                 )
                 if journal.reserve(self.config.budget, desk.reservation, amounts, child=name) is not None:
                     return None
         else:
-            limits = self.config.budget
+            limits = _limits(self.config.budget, journal.budget, journal.budget.pending[desk.reservation])
         child = LoopJournal(journal.store, journal.blobs, name, journal.stopwatch)
         if not child.state.status:
-            pending = journal.budget.pending[desk.reservation]
-            open_loop(child, self._opening(envelope, limits if is_new else _limits(limits, pending)))
+            open_loop(child, self._opening(envelope, limits))
         return child
 
     def _opening(self, envelope: Envelope, limits: LoopLimits) -> Opening:
@@ -211,13 +211,17 @@ class Fanout:
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, actual))
 
 
-def _limits(limits: LoopLimits, pending: Amounts) -> LoopLimits:
-    """The limits of a child whose reservation was recorded but which was not opened before a kill."""
+def _limits(limits: LoopLimits, spent: LoopBudget, pending: Amounts) -> LoopLimits:
+    """The limits of a child whose reservation was recorded but which was not opened before a kill.
+
+    One of the reserved workers is the child itself. Its wall time is what is left to its parent.
+    """
     return limits.model_copy(
         update={
             "max_loops": pending.loops,
-            "max_total_workers": pending.workers,
+            "max_total_workers": pending.workers - 1,
             "max_total_tokens": pending.tokens,
             "max_tool_calls": pending.tool_calls,
+            "max_wall_time": budget.remaining_amounts(spent, limits).wall // budget.MICRO,
         }
     )

@@ -115,9 +115,11 @@ class Forge:
             entries = dict(self.journal.tools.tools)
         owner = logical_worker(worker)
         own = sum(logical_worker(each.worker) == owner for each in entries.values() if each.worker)
+        if spec.fqn in entries:
+            return None  # better code of a tool that is there
         if own >= self.config.max_tools_per_worker:
             return ToolFault("policy", 429, f"this worker has written {own} tools already")
-        if spec.fqn not in entries and len(entries) >= self.config.max_total:
+        if len(entries) >= self.config.max_total:
             return ToolFault("policy", 429, f"there are {len(entries)} tools already")
         return None
 
@@ -131,8 +133,12 @@ class Forge:
         return ToolFault("dry_run", 422, f"the dry run with {shown} failed: {found.error}", "Handle empty arguments.")
 
     def _register(self, spec: ToolSpec, worker: str, iteration: int, repairs: int) -> ForgedTool:
+        """Register a tool, unless a sibling registered the same one or the last that may be during the dry run."""
         content = spec.model_dump_json().encode()
         with self.journal.lock:
+            cached, fault = self._cached(spec, worker, iteration), self._limit_fault(spec, worker)
+            if cached is not None or fault is not None:
+                return cached or ForgedTool(spec, repairs=repairs, fault=fault)
             before: ToolEntry | None = self.journal.tools.tools.get(spec.fqn)
             self.journal.append(
                 ToolForged(

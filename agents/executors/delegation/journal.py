@@ -25,6 +25,9 @@ from .errors import LoopElsewhere
 ACTOR: Final = "delegation"
 TEXT: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
+CLOCK: Final = "clock"
+"""Name under which time is charged for which no work was settled."""
+
 _FOLDS: Final[tuple[AnyFold, ...]] = (LOOPS, LOOP_BUDGETS, LOOP_STALLS, LOOP_SKILLS, LOOP_TOOLS)
 
 
@@ -119,6 +122,16 @@ class LoopJournal(LoopStates):
             wall, self._charged = max(0, now - self._charged), now
             amounts = amounts_event(actual).model_copy(update={"wall": wall})
             return BudgetSettled(loop=self.loop, reservation=reservation, amounts=amounts, is_lost=is_lost)
+
+    def start_clock(self) -> None:
+        """Charge time from here on: what passed while nothing ran is free."""
+        with self.lock:
+            self._charged = self.stopwatch()
+
+    def charge_time(self) -> None:
+        """Append the time since the last charge, so that a kill loses none of it. Raises LoopElsewhere."""
+        with self.lock:
+            self.append(self.settlement(CLOCK, Amounts()))
 
     def uncharged(self) -> int:
         """Microseconds since the last charge."""

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from eventlog.events import (
     AnyEvent,
     CompletionRejected,
     IterationDecided,
-    LoopClosed,
     LoopConfig,
 )
 from projections.delegation.budgets import Amounts
 from projections.delegation.loop_state import LoopState
-from projections.engine.projection import state_json
 
 from ...delegation.decisions import (
     CompleteDecision,
@@ -30,26 +27,29 @@ from ...delegation.decisions import (
     PlanDecision,
     read_decision,
 )
+from ...delegation.envelopes import Envelope, fan_out
 from ...delegation.gates import ProposedResult, after_rejections, reject
 from ...delegation.prompts import MANAGER, manager_prompt
 from ...delegation.results import plain_line
 from ...delegation.rules import (
     diagnose_refusal,
     dispatch,
+    envelopes_of,
     fails_gracefully,
+    is_to_be_judged,
     offered_decisions,
     plan_refusal,
     plan_steps,
 )
-from ...delegation.terminal import terminal_status
 from ...delegation.view import manager_view
 from ...models.model import ChatMessage, Model
 from .asking import ManagerTurn, decision_event
+from .clock import charge_meanwhile
 from .fanout import Fanout, SubmanagerTree, child_name
 from .forge import Forge
-from .journal import LoopJournal, plain_json
+from .journal import LoopJournal
 from .sandbox import ToolSandbox
-from .settling import judge_iteration, reason_converged, reason_to_end
+from .settling import end_event, judge_iteration, reason_converged, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
 from .workers import Worker
 
@@ -89,24 +89,28 @@ class DelegationLoop:
 
     def run(self) -> LoopState:
         """Go on until the loop ends or waits for an answer. Raises ModelFailure, LoopElsewhere."""
-        self._charge_lost()
-        while self.journal.state.status == "open":
-            self._step()
-            self.progress(self.journal)
+        with charge_meanwhile(self.journal):
+            self._charge_lost()
+            while self.journal.state.status == "open":
+                self._step()
+                self.progress(self.journal)
         return self.journal.state
 
     def _step(self) -> None:
         state = self.journal.state
-        if state.running or state.returned:
+        if state.running:
             fanout = Fanout(self.journal, self.means, self.forge, self.config, self.tree, self._run_child)
-            fanout.run(self._delegations())
+            fanout.run(self._envelopes())
+        if is_to_be_judged(self.journal.state):
             judge_iteration(self.journal, self.config)
+            return
+        if state.running:
             return
         ending = reason_to_end(self.journal, self.config)
         if ending is None:
             self._decide()
         else:
-            self.journal.append(self.close(ending))
+            self.journal.append(end_event(self.journal, ending))
 
     def _charge_lost(self) -> None:
         """Charge what attempts reserved that were killed. A sub-manager that was open goes on instead."""
@@ -116,12 +120,11 @@ class DelegationLoop:
             lost = Amounts(tokens=amounts.tokens, tool_calls=amounts.tool_calls)
             self.journal.append(self.journal.settlement(name, lost, is_lost=True))
 
-    def _delegations(self) -> DelegateDecision:
-        """The decision whose workers run, read again from the manager's answer."""
-        decision = read_decision(self.journal.text_at(self.journal.state.answer), offered_decisions(self.config))
-        if not isinstance(decision, DelegateDecision):
-            raise TypeError(f"the loop {self.journal.loop} has workers of a decision that delegates nothing")
-        return decision
+    def _envelopes(self) -> tuple[Envelope, ...]:
+        """The envelopes of the decision whose workers run, read again from the manager's answer."""
+        state = self.journal.state
+        decision = read_decision(self.journal.text_at(state.answer), offered_decisions(self.config))
+        return envelopes_of(decision, plan_steps(state.plan))
 
     def _decide(self) -> None:
         state, journal = self.journal.state, self.journal
@@ -131,7 +134,7 @@ class DelegationLoop:
         asked = ManagerTurn(journal, self.means.manager, self.config, iteration, messages)
         decision, why = asked.decide()
         if asked.over is not None:
-            journal.append(self.close(f"budget_exhausted: {asked.over}"))
+            journal.append(end_event(journal, f"budget_exhausted: {asked.over}"))
             return
         event, following = self._follow(decision, why, iteration)
         decided = event.model_copy(
@@ -154,22 +157,26 @@ class DelegationLoop:
             case DelegateDecision():
                 converged = reason_converged(self.journal, config)
                 if converged is not None:
-                    return event.model_copy(update={"refusal": converged}), [self.close(converged)]
+                    return event.model_copy(update={"refusal": converged}), [end_event(self.journal, converged)]
                 runs = dispatch(decision, state, config)
                 names = tuple(each.worker_id for each in runs.runs)
-                facts = {"workers": names, "deferred": runs.deferred, "signature": runs.signature}
+                facts: dict[str, object] = {"workers": names, "deferred": runs.deferred, "signature": runs.signature}
                 return event.model_copy(update={**facts, "refusal": plain_line(runs.refusal)}), []
             case PlanDecision():
                 refusal = plan_refusal(decision, state, config)
                 return event.model_copy(update={"refusal": plain_line(refusal)}), []
             case DiagnoseDecision():
                 refusal = diagnose_refusal(decision, state, config)
-                return event.model_copy(update={"refusal": plain_line(refusal)}), []
+                testers = fan_out(
+                    () if refusal else envelopes_of(decision, ()), config.budget.max_workers_per_iteration
+                ).runs
+                names = tuple(each.worker_id for each in testers)
+                return event.model_copy(update={"refusal": plain_line(refusal), "workers": names}), []
             case CompleteDecision():
                 return event, self._complete(decision, iteration)
             case FailDecision():
                 reason = "manager_fail_graceful" if fails_gracefully(state) else "fail"
-                return event, [self.close(f"{reason}: {decision.reasoning}", decision.partial_result)]
+                return event, [end_event(self.journal, f"{reason}: {decision.reasoning}", decision.partial_result)]
             case _:
                 return event, []
 
@@ -181,7 +188,7 @@ class DelegationLoop:
         if rejection is None:
             last = state.history[-1].confidence if state.history else 0
             stated = decision.confidence if decision.confidence is not None else last
-            return [self.close("complete", result, 1_000_000 if verdict else stated)]
+            return [end_event(self.journal, "complete", result, 1_000_000 if verdict else stated)]
         most = self.config.completion.max_rejected_completions
         following = after_rejections((*state.rejections, plain_line(rejection.payload)), most)
         why = rejection.why if following != "repair" else f"{rejection.why}; delegate a repair of exactly this"
@@ -189,32 +196,8 @@ class DelegationLoop:
             loop=self.journal.loop, iteration=iteration, gate=rejection.gate, why=plain_line(rejection.why)
         )
         if following == "end":
-            return [rejected, self.close(f"max_rejected_completions: {why}", result)]
+            return [rejected, end_event(self.journal, f"max_rejected_completions: {why}", result)]
         return [rejected]
-
-    def close(self, reason: str, result: Any = None, confidence: int | None = None) -> LoopClosed:
-        """The event that ends the loop. A result that is not whole carries what there is."""
-        state, status = self.journal.state, terminal_status(reason)
-        reached = state.history[-1].confidence if state.history else 0
-        micro = 0 if status == "failed" else reached if confidence is None else confidence
-        content = {
-            "result": result or {},
-            "partial": status != "complete",
-            "reason": reason,
-            "iterations": state.iteration,
-            "history": [[each.iteration, each.confidence] for each in state.history],
-            "artifacts": {name: each.result for name, each in sorted(state.latest.items())},
-            "tools": sorted(self.journal.tools.tools),
-            "skills": sorted(self.journal.skills.skills),
-            "plan": state_json(state)["plan"],  # type: ignore[index]
-        }
-        return LoopClosed(
-            loop=self.journal.loop,
-            status=status,
-            reason=plain_line(reason),
-            confidence=micro,
-            result=self.journal.put_bytes(plain_json(content)),
-        )
 
     def _run_child(self, journal: LoopJournal) -> LoopState:
         return DelegationLoop(journal, self.means, self.progress, self.tree).run()

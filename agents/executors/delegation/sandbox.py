@@ -119,12 +119,15 @@ def bubblewrap() -> ProcessSandbox | None:
 
 
 def namespaces() -> ProcessSandbox | None:
-    """A sandbox of namespaces alone, or None if util-linux's `unshare` is missing."""
-    program, env = shutil.which("unshare", path="/usr/bin:/bin"), shutil.which("env", path="/usr/bin:/bin")
-    if program is None or env is None:
+    """A sandbox of namespaces alone, or None if util-linux's `setpriv` and `unshare` are missing."""
+    names = ("setpriv", "unshare", "env")
+    found = [path for name in names if (path := shutil.which(name, path="/usr/bin:/bin")) is not None]
+    if len(found) < len(names):
         return None
+    dying, program, env = found
     walls = ("--user", "--map-current-user", "--net", "--ipc", "--uts", "--pid", "--fork", "--kill-child")
-    return ProcessSandbox("namespaces", (program, *walls, env, "-i"), str(BOX))
+    # A killed parent takes the first process with it, and that one its child, so that no tool outlives its caller.
+    return ProcessSandbox("namespaces", (dying, "--pdeathsig", "KILL", program, *walls, env, "-i"), str(BOX))
 
 
 def interpreter() -> str:

@@ -1,18 +1,22 @@
-"""What follows once all workers of an iteration have returned: the stall signal, and what it leads to."""
+"""What follows once all workers of an iteration have returned: the stall signal, what it leads to, and the end."""
 
 from __future__ import annotations
 
-from eventlog.events import AnyEvent, EscalationAsked, LoopConfig, StallSignalled, StrategySwitched
+from typing import Any
+
+from eventlog.events import AnyEvent, EscalationAsked, LoopClosed, LoopConfig, StallSignalled, StrategySwitched
 from projections.delegation.loop_state import LoopState
+from projections.engine.projection import state_json
 
 from ...delegation.budget import can_continue
 from ...delegation.convergence import Trend, convergence
 from ...delegation.evaluation import mean_confidence
 from ...delegation.plan import pending_count
-from ...delegation.results import compared_text
+from ...delegation.results import compared_text, plain_line
 from ...delegation.rules import is_idle, plan_steps
 from ...delegation.stall import COMPARED_CHARS, Stall, detect_stall
-from .journal import LoopJournal
+from ...delegation.terminal import terminal_status
+from .journal import LoopJournal, plain_json
 
 
 def judge_iteration(journal: LoopJournal, config: LoopConfig) -> None:
@@ -58,6 +62,31 @@ def reason_converged(journal: LoopJournal, config: LoopConfig) -> str | None:
     """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first."""
     found = convergence(_trend(journal, config), config)
     return None if found is None else f"converged: {found}"
+
+
+def end_event(journal: LoopJournal, reason: str, result: Any = None, confidence: int | None = None) -> LoopClosed:
+    """The event that ends the loop. A result that is not whole carries what there is."""
+    state, status = journal.state, terminal_status(reason)
+    reached = state.history[-1].confidence if state.history else 0
+    micro = 0 if status == "failed" else reached if confidence is None else confidence
+    content = {
+        "result": result or {},
+        "partial": status != "complete",
+        "reason": reason,
+        "iterations": state.iteration,
+        "history": [[each.iteration, each.confidence] for each in state.history],
+        "artifacts": {name: each.result for name, each in sorted(state.latest.items())},
+        "tools": sorted(journal.tools.tools),
+        "skills": sorted(journal.skills.skills),
+        "plan": state_json(state)["plan"],  # type: ignore[index]
+    }
+    return LoopClosed(
+        loop=journal.loop,
+        status=status,
+        reason=plain_line(reason),
+        confidence=micro,
+        result=journal.put_bytes(plain_json(content)),
+    )
 
 
 def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:

@@ -12,7 +12,7 @@ from eventlog.events import AnyEvent, LoopConfig, SkillSaved, WorkerReturned
 from ...delegation.answers import micro_of
 from ...delegation.critique import Critique, critique, is_fixpoint, prescription
 from ...delegation.diagnosis import hypothesis_status
-from ...delegation.envelopes import Envelope
+from ...delegation.envelopes import Envelope, inherited_state
 from ...delegation.evaluation import Confidence, confidence_of
 from ...delegation.plan import status_after
 from ...delegation.prompts import WorkOrder
@@ -69,13 +69,13 @@ def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
     named = {each.name for each in references_in(envelope.skills)}
     texts = {name: journal.text_at(entry.content) for name, entry in entries.items() if name in named}
     enabled = desk.config.skills.enabled
-    state = {name: journal.record_at(latest[name].result) for name in envelope.inherited_state_keys if name in latest}
+    seen = inherited_state(envelope, latest)
     return WorkOrder(
         worker=envelope.worker_id,
         instructions=envelope.instructions,
         skills=resolve_skills(envelope.skills, texts) if enabled else (),
         tools=desk.tools(),
-        state=state,
+        state={name: journal.record_at(each.result) for name, each in seen.items()},
         may_create_tools=desk.may_create and desk.config.tools.enabled,
         seed=int.from_bytes(digest([seed, desk.iteration, envelope.worker_id])[:4]) >> 1,
     )

@@ -16,7 +16,7 @@ from eventlog.events import LoopConfig, Sampling
 from ...delegation.answers import recover_object
 from ...delegation.prompts import WORKER, WorkOrder, worker_prompt
 from ...delegation.tool_policy import ToolSpec, read_tool
-from ...models.model import ChatMessage, CompletionRequest, Model
+from ...models.model import ChatMessage, Completion, CompletionRequest, Model
 from .errors import WorkerFailed
 from .forge import ForgedTool
 from .sandbox import Boxed
@@ -32,12 +32,24 @@ class WorkDesk(Protocol):
         """Ask a model. Raises ModelFailure, WorkerOverBudget."""
         ...
 
+    def complete(self, model: Model, request: CompletionRequest) -> Completion:
+        """Have a model answer a request. Raises ModelFailure, WorkerOverBudget."""
+        ...
+
+    def count_step(self, *, is_failed: bool) -> None:
+        """Count a step of an environment as a tool call. Raises WorkerOverBudget."""
+        ...
+
     def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Boxed:
         """Call a tool. Raises WorkerOverBudget."""
         ...
 
     def write_tool(self, spec: ToolSpec) -> ForgedTool:
         """Have a tool checked and registered. Raises WorkerOverBudget."""
+        ...
+
+    def seconds_left(self) -> float:
+        """Wall time that is left to the loop."""
         ...
 
 
@@ -78,7 +90,7 @@ class CommandWorker:
         """See Worker."""
         return f"command:{self.command[0]}"[:200]
 
-    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:  # noqa: ARG002 it has tools of its own
+    def work(self, order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
         """See Worker.work."""
         asked = {
             "worker": order.worker,
@@ -89,7 +101,7 @@ class CommandWorker:
         }
         told = json.dumps(asked, default=str).encode()
         try:
-            ended = run_in_group(self.command, told, self.timeout_s)
+            ended = run_in_group(self.command, told, min(self.timeout_s, desk.seconds_left()))
         except (OSError, subprocess.TimeoutExpired) as problem:
             raise WorkerFailed(worker=order.worker, actual=str(problem)[:300]) from problem
         found = recover_object(ended.stdout[:LONGEST_OUTPUT].decode(errors="replace"))
