@@ -20,6 +20,7 @@ from eventlog.weights_folder import read_base
 from projections.engine.views import Views
 from projections.runs import DEMONSTRATION, PLANLESS
 
+from ..environments.suites import seeds_on
 from ..errors import NoModel, NotPredicted, PredictionDiffers
 from ..house import House
 from ..queries.predictions import PREFIX, cancellation_stream, planned_prediction
@@ -106,7 +107,7 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     sweep = PREFIX + (own if asked.group is None else f"group-{_name_of(asked.by, asked.group)}")
     before = [each.event for each in house.store.read(stream=f"sweep/{sweep}") if isinstance(each.event, SweepPlanned)]
     views = house.views()
-    event = _event(views, sweep, asked, before)
+    event = _event(house, views, sweep, asked, before)
     (spec,) = event.specs
     queue = RolloutQueue(house.engine, asked.environment)
     ticket = JobTicket(sweep, spec.spec_id, spec.state_key)
@@ -124,9 +125,10 @@ def _version(house: House, sweep: str) -> int:
     return sum(1 for _ in house.store.read(stream=f"sweep/{sweep}"))
 
 
-def _event(views: Views, sweep: str, asked: Prediction, before: Sequence[SweepPlanned]) -> SweepPlanned:
+def _event(house: House, views: Views, sweep: str, asked: Prediction, before: Sequence[SweepPlanned]) -> SweepPlanned:
     temperatures = () if asked.temperature_micro is None else (asked.temperature_micro,)
-    frozen = kept_to_judge(views, asked.environment, (asked.template,))
+    seeds = seeds_on(house, asked.environment, asked.suite)
+    frozen = kept_to_judge(views, asked.environment, (asked.template,), seeds)
     if not before:
         generator = SeedSweep(sweep, (asked.template,), (asked.seed,), 1, temperatures, asked.state_key)
         return plan_sweep(
