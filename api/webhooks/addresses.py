@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from ..errors import AddressRefused, BadNetworks, BadWebhookUrl
+from .errors import AddressRefused, BadNetworks, BadWebhookUrl
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

@@ -23,11 +23,11 @@ from eventlog.events import AttemptOutcome, WebhookAttempted
 from eventlog.store import Append, EventStore, Position, Recorded
 from projections.outside.webhooks import WEBHOOKS, WebhookState
 
-from ..errors import WebhookFailed
 from ..house import House
 from ..locks import only_deliverer
 from ..settings import read_secret
 from .addresses import find_target, read_networks
+from .errors import WebhookFailed
 from .messages import TOPICS, compose_message, secret_bytes, sign_message
 from .register import webhook_stream
 

@@ -17,7 +17,7 @@ from eventlog.events import ChampionPointed, VerdictReached
 from eventlog.store import Recorded
 from gate.bands import coarse_reasons, difference_band, success_band
 
-from ..errors import SecretUnfit
+from .errors import SecretUnfit
 
 TOPICS: Final[Mapping[str, str]] = {"verdict": "VerdictReached", "champion": "ChampionPointed"}
 """The event type of each topic."""

@@ -9,8 +9,9 @@ from eventlog.store import Append, EventStore
 from projections.engine.views import Views
 from projections.outside.webhooks import WEBHOOKS, WebhookState
 
-from ..errors import TooManyWebhooks, Unknown
+from ..errors import Unknown
 from .addresses import check_url
+from .errors import TooManyWebhooks
 
 MOST = 50
 """Webhooks of one project."""

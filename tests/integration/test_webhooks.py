@@ -17,11 +17,11 @@ import pytest
 
 from api.cli.main import run_command
 from api.cli.serve import webhooks_beside
-from api.errors import TooManyWebhooks
 from api.house import House
 from api.locks import only_deliverer
 from api.webhooks import deliver, register
 from api.webhooks.deliver import Cursors, attempt_delivery, deliver_round, pause_after, pending_deliveries
+from api.webhooks.errors import TooManyWebhooks
 from eventlog.events import AnyEvent, WebhookAttempted
 from eventlog.store import Append
 from projections.outside.webhooks import WEBHOOKS, WebhookState

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import AddressRefused, BadNetworks, BadWebhookUrl
 from api.webhooks.addresses import check_url, find_target, may_reach, read_networks
+from api.webhooks.errors import AddressRefused, BadNetworks, BadWebhookUrl
 
 INWARDS = (
     "127.0.0.1",
