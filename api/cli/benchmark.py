@@ -120,7 +120,7 @@ def freeze_(
         spent = micro([alpha])[0]
         wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)
-        amounts = Amounts(visible, each, repeats)
+        amounts = Amounts(visible if visible_seeds is None else 0, each if sealed_seeds is None else 0, repeats)
         taken, among = unavailable_instances(house, house.views()), ranges_of(versioned.suite.seeds)
         drawn = draw_fresh_seeds(name, site, templates, amounts, taken, rng_seed, among)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]

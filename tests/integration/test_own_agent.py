@@ -104,9 +104,10 @@ def test_the_tutorial_leads_from_a_function_to_a_verdict(
     told = {bool(each.applied) for each in runs if each.arm is not None and each.arm.arm == "challenger"}
     assert told == {True}
     assert not any(each.applied for each in runs if each.arm is not None and each.arm.arm == "champion")
-    agent = ("--agent", "python:agent:play")
+    agent = ("--agent", "python:agent:play", "--test", "bootstrap")
     freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")
-    assert flywheel(*freeze, "--executor", "policy")[0] == 0
+    code, _, err = flywheel(*freeze, "--executor", "policy")
+    assert code == 0, err
     code, _, err = flywheel("gate", "run", "--benchmark", "small", "--challenger", "base@0", *agent)
     assert code in {2, 3}, err
     assert [each.executor for each in opened_evaluations(empty_house)] == [executor, executor]
