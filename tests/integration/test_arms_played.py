@@ -118,7 +118,7 @@ def test_a_task_without_a_plan_and_without_a_model_that_makes_one_is_refused(hou
 def test_who_follows_no_plan_is_given_the_instruction_alone(house: House, client: EnvClient) -> None:
     frozen, present = a_benchmark(house, client, 1), present_champion(house.views()).pointed_artifact()
     executor = PolicyExecutor(Scripted([]))
-    evaluation = challenge(house, frozen, learned(house), Rules(), executor)
+    evaluation = challenge(house, frozen, learned(house), Rules(min_pairs=1), executor)
     state = house.views().find(VERDICTS)[evaluation]
     assert (state.executor, state.suite) == ("policy", ())
     jobs = jobs_of_arms(house, frozen, state, specs(frozen, evaluation))
@@ -290,7 +290,7 @@ def test_a_benchmark_that_has_judged_all_it_may_opens_nothing_more(house: House,
     assert challenge(house, frozen, challenger, rules) == "eval-2"
     head = house.store.head()
     with pytest.raises(BenchmarkExhausted, match="flywheel benchmark refresh b-1"):
-        challenge(house, frozen, challenger, Rules())
+        challenge(house, frozen, challenger, Rules(min_pairs=1))
     assert (challenge(house, frozen, challenger, rules), house.store.head()) == ("eval-2", head)
     assert house.views().find(BENCHMARKS)["b-1"].challengers == 1
 
