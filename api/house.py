@@ -24,12 +24,13 @@ from projections.engine.views import PostgresViews, catch_up_views
 
 from .positions import read_position
 from .settings import Settings
-from .tokens import TokenCache
 
 if TYPE_CHECKING:
     from agents.learning.similarity import Embeddings
     from eventlog.events import Memory
     from projections.frames.framing import FrameViews
+
+    from .tokens import TokenCache
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class House:
     @cached_property
     def known_tokens(self) -> TokenCache:
         """The accepted tokens as they were last read."""
+        from .tokens import TokenCache
+
         return TokenCache(self.store)
 
     @cached_property

@@ -81,14 +81,14 @@ class TokenCache:
         self._store = store
         self._known: TokenSnapshot | None = None
 
-    def find(self, presented: str) -> tuple[TokenState, Position] | None:
-        """The token and the position at which it was read; None if it is not known to be accepted now."""
+    def find(self, presented: str) -> TokenState | None:
+        """The token; None if it is not known to be accepted now."""
         known = self._known
         if known is None:
             return None
         changes = self._store.read_stored(after=known.upto, upto=Position(EXACT), types=_CHANGES)
         found = known.tokens.get(_hash_token(presented))
-        return None if found is None or next(changes, None) is not None else (found, known.upto)
+        return None if found is None or next(changes, None) is not None else found
 
     def keep(self, views: PostgresViews) -> None:
         """Keep what the views hold."""

@@ -35,7 +35,7 @@ class SeedRanges:
 USUAL_RANGES = SeedRanges()
 
 
-def ranges_of(seeds: SuiteSeeds) -> SeedRanges:
+def seed_ranges(seeds: SuiteSeeds) -> SeedRanges:
     """Seeds that a benchmark of a suite may hold: the usual ones, or within other ranges that the suite names.
 
     Then sealed seeds are its sealed ones, and visible seeds the last tenth of its training seeds, at least one.

@@ -35,7 +35,7 @@ def worth_telling(
     They are sorted by BM25 score in integers, then by higher rank, more wins, and id. A piece that does not fit into
     what is left of the budget is left out. The order of `held` does not matter.
     """
-    found = {each.piece: each for each in held if may_tell(each, template, environment)}
+    found = {each.piece: each for each in held if is_tellable(each, template, environment)}
     scores = dict(rank_texts(template.instruction, {name: lesson.words for name, lesson in found.items()}))
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
     return tuple(_within(budget, (found[name] for name in best)))
@@ -62,7 +62,7 @@ def tell_trial(
     return tuple(own)
 
 
-def may_tell(piece: AnyPiece, template: Template, environment: str) -> TypeGuard[OccasionPiece]:
+def is_tellable(piece: AnyPiece, template: Template, environment: str) -> TypeGuard[OccasionPiece]:
     """True if a piece is of the task's environment and cluster, of a kind that is told, and says something."""
     return (
         isinstance(piece, OccasionPiece)

@@ -13,13 +13,13 @@ from agents.envs.sites.first import FIRST
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, deal_seeds, freeze_benchmark, most_runs, sealed_instances
 from gate.figures import count_noun, decimal
-from gate.renewal import Amounts, amounts_of, draw_fresh_seeds, ranges_of
+from gate.renewal import Amounts, amounts_of, draw_fresh_seeds, seed_ranges
 from gate.sizes import plan_size, power_at, seeds_of_each
 from projections.runs import PLANLESS
 
 from ..environments.admission import see_admission
 from ..environments.connect import Where, placed_at
-from ..environments.suites import check_suite, suite_templates
+from ..environments.suites import find_checked_suite, suite_templates
 from ..errors import Unknown
 from ..evaluations.benchmarks import (
     benchmark_tasks,
@@ -114,14 +114,14 @@ def freeze_(
         if from_candidates:
             task = _propose_tasks(house, site, task, min_runs)
         follows_plan = executor.value not in PLANLESS
-        versioned = check_suite(house, placed.environment, site, suite)
+        versioned = find_checked_suite(house, placed.environment, site, suite)
         found = suite_templates(house, placed.environment, site, versioned.suite, task, follows_plan=follows_plan)
         templates = mark_repeated(house.views(), site, benchmark_tasks(found, max_steps))
         spent = micro([alpha])[0]
         wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)
         amounts = Amounts(visible if visible_seeds is None else 0, each if sealed_seeds is None else 0, repeats)
-        taken, among = unavailable_instances(house, house.views()), ranges_of(versioned.suite.seeds)
+        taken, among = unavailable_instances(house, house.views()), seed_ranges(versioned.suite.seeds)
         drawn = draw_fresh_seeds(name, site, templates, amounts, taken, rng_seed, among)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
         names = [template.template_id for template in templates]
@@ -204,7 +204,7 @@ def refresh(
         with only_controller(house, site) as own, placed_at(own, site, where, dialect_from(dialect)) as placed:
             refuse_forged(own.views())
             see_admission(own, placed.environment, site, None)
-            tasks_of = check_suite(own, placed.environment, site, suite).suite
+            tasks_of = find_checked_suite(own, placed.environment, site, suite).suite
             follows_plan = executor.value not in PLANLESS
             suite_templates(own, placed.environment, site, tasks_of, tasks, follows_plan=follows_plan)
             seeds = tasks_of.seeds

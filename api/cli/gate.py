@@ -18,7 +18,8 @@ from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
-from ..queries.verdicts import find_verdict, may_tell, verdict_row
+from ..queries.untold import may_tell
+from ..queries.verdicts import find_verdict, verdict_row
 from .gate_run import print_verdict, run_gate
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say, table
 

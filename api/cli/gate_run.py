@@ -33,7 +33,8 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now
 from ..queries.champion import present_champion
-from ..queries.verdicts import find_verdict, may_tell, verdict_row
+from ..queries.untold import may_tell
+from ..queries.verdicts import find_verdict, verdict_row
 from ..serving.challengers import find_challenger
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of

@@ -18,7 +18,7 @@ from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
 from eventlog.store import EventStore
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
-from gate.renewal import draw_fresh_seeds, ranges_of
+from gate.renewal import draw_fresh_seeds, seed_ranges
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
@@ -213,7 +213,7 @@ class SlowController:
         templates, views = tasks_of(self.client, self.course, self.suite), self.house.views()
         name, sizes, seeds = benchmark_name(self.site), self.course.sizes, require(self.suite).suite.seeds
         used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates, seeds)
-        without, among = judged_tasks(views, self.site, templates), ranges_of(seeds)
+        without, among = judged_tasks(views, self.site, templates), seed_ranges(seeds)
         visible, sealed = draw_fresh_seeds(
             name, self.site, without, sizes.amounts(len(without)), used, sizes.rng_seed, among
         )

@@ -24,7 +24,7 @@ from projections.verdicts import VERDICTS, VerdictState
 from ..house import House
 from ..queries.champion import present_champion
 from ..queries.costs import RecoveryCost, recovery_cost
-from ..queries.verdicts import may_tell
+from ..queries.untold import may_tell
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from ..queries.evaluations import (
     list_evaluations,
     path_of_evidence,
 )
-from ..queries.verdicts import find_verdict, may_tell
+from ..queries.untold import may_tell
+from ..queries.verdicts import find_verdict
 from ..routes.reading import HouseOf, Id, Reading
 from .pages import render_page
 

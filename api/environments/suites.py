@@ -47,13 +47,13 @@ def pin_suite(
     Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge, SuiteChanged, NoModel, ModelFailure,
     PlanRefused.
     """
-    pinned = bring_in(house, check_suite(house, client, site, named))
+    pinned = bring_in(house, find_checked_suite(house, client, site, named))
     if not follows_plan:
         return pinned
     return replace(pinned, suite=plans_as_steps(house, client, site, pinned.suite))
 
 
-def check_suite(house: House, client: Environment, site: str, named: str | None = None) -> VersionedSuite:
+def find_checked_suite(house: House, client: Environment, site: str, named: str | None = None) -> VersionedSuite:
     """The suite that pin_suite gives, checked against the site. Appends nothing: it may have no version yet.
 
     Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge.

@@ -14,7 +14,7 @@ from gate.candidates import graded_tasks
 from gate.errors import BenchmarkExists
 from gate.figures import decimal
 from gate.promote import freeze_into
-from gate.renewal import Amounts, ranges_of, successor
+from gate.renewal import Amounts, seed_ranges, successor
 from gate.stats import MICRO
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances, seen_instances
@@ -155,7 +155,7 @@ def renew(
     views = house.views()
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
     judged = mark_repeated(views, benchmark.environment, benchmark.templates if templates is None else templates)
-    among = ranges_of(seeds or seeds_on(house, benchmark.environment))
+    among = seed_ranges(seeds or seeds_on(house, benchmark.environment))
     fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=judged, among=among)
     return freeze_on(house, fresh, actor)
 

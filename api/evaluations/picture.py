@@ -15,7 +15,7 @@ from projections.verdicts import VERDICTS, VerdictState
 from ..errors import BadPicture, Unknown
 from ..house import House
 from ..queries.facts import require
-from ..queries.verdicts import may_tell
+from ..queries.untold import may_tell
 from .arms import sides
 
 KINDS: dict[str, Kind] = {".svg": "svg", ".png": "png"}

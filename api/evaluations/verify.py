@@ -12,7 +12,8 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from ..errors import Unknown
 from ..house import House
-from ..queries.verdicts import may_tell, tell_as_text
+from ..queries.untold import may_tell
+from ..queries.verdicts import tell_as_text
 from .evaluate import judge_again
 
 Outcome = Literal["equal", "different"]

@@ -10,7 +10,7 @@ from projections.difference import difference
 from projections.engine.views import Views
 from projections.moves import Difference
 
-from .verdicts import may_tell
+from .untold import may_tell
 
 
 class DifferenceAnswer(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from projections.failures import FAILURES, FailureCluster, FailureState, cluster
 from projections.runs import RUNS
 
 from .paging import MOST_READ, filter_page
-from .sealed import find_hidden
+from .untold import find_hidden
 
 MOST_FAILED = 1000
 """Failed runs in a page of clusters, unless a caller asks for another number."""

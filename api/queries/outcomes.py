@@ -12,7 +12,7 @@ from projections.engine.views import Views
 from projections.frames.framing import FrameViews
 from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
 
-from .verdicts import find_untold
+from .untold import find_untold
 
 _UNTOLD = dict.fromkeys(("passed", "score", "value"))
 

@@ -20,7 +20,8 @@ from ..errors import Unknown
 from .events import LoggedEvent, logged_event
 from .facts import find_state
 from .paging import MOST_READ, filter_page, page_after
-from .sealed import find_hidden, hide_results
+from .sealed import hide_results
+from .untold import find_hidden
 
 if TYPE_CHECKING:
     from eventlog.events import Spec

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 from msgspec.structs import asdict, replace
 
 from eventlog.events import Verdict
-from gate.bands import hide_figures, tells_figures
-from projections.alpha import ALPHA
-from projections.benchmarks import BENCHMARKS
+from gate.bands import hide_figures
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
 from .facts import find_state
 from .paging import page_after
+from .untold import may_tell
 
 
 class VerdictList(msgspec.Struct, frozen=True):
@@ -57,21 +54,6 @@ def find_verdict(views: Views, evaluation: str) -> VerdictState:
     """One evaluation with every figure, for whoever recomputes it. Raises Unknown."""
     way_out = "List them with `flywheel gate list` or GET /v1/verdicts."
     return find_state(views, VERDICTS, evaluation, what="evaluation", way_out=way_out)
-
-
-def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
-    """True if the sealed figures of an evaluation may be told."""
-    is_succeeded = any(state.successor_of == benchmark for state in views.find(BENCHMARKS).values())
-    ledger = views.get(ALPHA, benchmark)
-    names = () if ledger is None else [spending.evaluation for spending in ledger.spendings]
-    is_playing = any(state.decision is None for state in views.find_each(VERDICTS, names).values())
-    return tells_figures(ledger, evaluation, is_succeeded=is_succeeded, is_playing=is_playing)
-
-
-def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
-    """Those of these evaluations whose sealed figures may not be told yet."""
-    states = views.pick(VERDICTS, evaluations) if evaluations else {}
-    return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
 
 
 def tell_as_text(verdict: Verdict, *, is_told: bool) -> str:

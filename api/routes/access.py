@@ -39,8 +39,10 @@ def admit_token(
     """The token that was presented, if its role suffices. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
-    found, upto = house.known_tokens.find(presented.credentials) or _read_token(house, presented.credentials)
-    mark(request, upto)
+    found = house.known_tokens.find(presented.credentials)
+    if found is None:
+        found, upto = _read_token(house, presented.credentials)
+        mark(request, upto)
     check_role(found, least, f"call {request.method} {request.scope['path']}")
     return found
 

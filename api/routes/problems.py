@@ -201,6 +201,7 @@ def problem_of(description: str) -> dict[str, Any]:
 
 
 CUT = problem_of("The connection ended before the whole body had arrived.")
+NO_TEXT = problem_of("The body is no JSON text in UTF-8.")
 SLOW = problem_of("The body did not arrive in time.")
 
 

@@ -17,7 +17,7 @@ from ..serving.reported_opinions import report_opinion
 from ..serving.reported_rewards import report_reward
 from .access import Caller
 from .errors import ForeignRunName, Unprocessable
-from .problems import problem_of
+from .problems import NO_TEXT, problem_of
 from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
 from .roles import ALL_RESULTS
 from .schemas import answer_of
@@ -92,6 +92,7 @@ class RewardBody(FrozenModel):
     summary="Close a run of your own agent with its reward",
     responses={
         200: answer_of(queries.RewardAnswer, "The reward is in the log; the same reward again changes nothing."),
+        400: NO_TEXT,
         403: problem_of("The token did not start this run, or its role may not."),
         404: problem_of("There is no such run."),
         409: problem_of("The run has another reward, or is missing."),
@@ -119,6 +120,7 @@ class OpinionBody(FrozenModel):
     summary="Say what a judge of your own thinks of a run",
     responses={
         200: answer_of(queries.OpinionAnswer, "The opinion is in the log; the same opinion again changes nothing."),
+        400: NO_TEXT,
         404: problem_of("There is no such run."),
         409: problem_of("The run has not ended or is sealed, or this judge said something else before."),
     },

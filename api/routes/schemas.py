@@ -49,7 +49,7 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     outcomes.OutcomePage,
     *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
     predictions.PredictionStatus,
-    *(runs.RunPage, runs.RewardAnswer, runs.RunAnswer),
+    *(runs.RunPage, runs.OpinionAnswer, runs.RewardAnswer, runs.RunAnswer),
     *(substrates.SubstratePage, substrates.SubstrateAnswer),
     *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),
     *(verdicts.VerdictList, verdicts.VerdictAnswer),

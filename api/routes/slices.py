@@ -16,7 +16,7 @@ from ..datasets.freeze import again, build_dataset, make_rows, refuse_empty, ref
 from ..queries import datasets as queries
 from .access import Caller
 from .errors import Unprocessable
-from .problems import problem_of
+from .problems import NO_TEXT, problem_of
 from .reading import LIMIT, HouseOf, Limit, Reading, mark, reply, sorted_after
 from .rows import ERASED, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
@@ -57,7 +57,7 @@ class SliceBody(FrozenModel):
     responses={
         200: answer_of(queries.SliceAnswer, "These rows were registered by this query before."),
         201: answer_of(queries.SliceAnswer, "They are registered."),
-        400: problem_of("The body is no JSON text in UTF-8."),
+        400: NO_TEXT,
         403: problem_of("The token's role may not register slices."),
         404: problem_of("There is no such group, or bytes that the query names were never put."),
         410: ERASED,

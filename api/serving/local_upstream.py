@@ -61,7 +61,7 @@ class LocalUpstream:
             raise BadCall(
                 where="path", actual=dialect.path, expected=f"{CHAT.path}, which is what {self.model} answers"
             )
-        request = read_request(body)
+        request = read_chat_request(body)
         return await to_thread.run_sync(self._complete, request, body, limiter=self.threads)
 
     @asynccontextmanager
@@ -86,7 +86,7 @@ class LocalUpstream:
         return chat_answer(found, body)
 
 
-def read_request(body: Mapping[str, Any]) -> CompletionRequest:
+def read_chat_request(body: Mapping[str, Any]) -> CompletionRequest:
     """A chat as a request to a model. Without a seed it gets a drawn one, as at any model server. Raises BadCall."""
     for name in _REFUSED:
         if body.get(name) not in (None, [], "none", {"type": "text"}):

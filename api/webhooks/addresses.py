@@ -22,7 +22,7 @@ _TRANSLATED: Final = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ReceiverPlace:
     """An address that was looked up and may be reached; the connection goes to `ip`, whatever the name means later."""
 
     ip: Address
@@ -75,7 +75,7 @@ def may_reach(address: Address, allowed: Sequence[Network]) -> bool:
     return plain.is_global and not plain.is_multicast and not is_translated
 
 
-async def find_target(url: str, allowed: Sequence[Network]) -> Target:
+async def find_target(url: str, allowed: Sequence[Network]) -> ReceiverPlace:
     """Look a URL up, once. Raises AddressRefused if any of its addresses may not be reached, BadWebhookUrl, OSError.
 
     Without TLS only allowed networks are reached, because anybody on the way could read the message.
@@ -91,4 +91,4 @@ async def find_target(url: str, allowed: Sequence[Network]) -> Target:
             raise AddressRefused(host=host, actual=str(address), why="it is not public")
         if not is_tls and not any(address in each for each in allowed if each.version == address.version):
             raise AddressRefused(host=host, actual=str(address), why="it is public and would be reached without TLS")
-    return Target(addresses[0], host, port, is_tls, parts.path or "/")
+    return ReceiverPlace(addresses[0], host, port, is_tls, parts.path or "/")

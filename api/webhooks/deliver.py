@@ -50,7 +50,7 @@ class Cursors:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DueDelivery:
     """An event that a webhook is to be told of, which attempt it is, and when it is due (microseconds since 1970)."""
 
     state: WebhookState
@@ -64,7 +64,7 @@ def pause_after(attempt: int) -> int:
     return min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S << (attempt - 1))
 
 
-def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Position) -> Delivery | None:
+def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Position) -> DueDelivery | None:
     """What a webhook is to be told next of what comes after a position, or None."""
     types = [TOPICS[topic] for topic in state.topics]
     start = Position(max(state.told, after))
@@ -72,14 +72,14 @@ def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Posi
     if recorded is None:
         return None
     if state.position != recorded.position:
-        return Delivery(state, recorded, 1, 0)
+        return DueDelivery(state, recorded, 1, 0)
     due = state.attempted + pause_after(state.attempts) * _MICRO
-    return Delivery(state, recorded, state.attempts + 1, due)
+    return DueDelivery(state, recorded, state.attempts + 1, due)
 
 
 def pending_deliveries(
     store: EventStore, states: Mapping[str, WebhookState], cursors: Cursors, upto: Position
-) -> Iterator[Delivery]:
+) -> Iterator[DueDelivery]:
     """What each webhook is to be told next."""
     for name, state in states.items():
         found = next_delivery(store, state, cursors.clear.get(name, 0), upto)
@@ -103,7 +103,7 @@ def deliver_round(house: House, cursors: Cursors, now: datetime) -> int:
     return len(due)
 
 
-def attempt_delivery(house: House, delivery: Delivery) -> tuple[AttemptOutcome, str]:
+def attempt_delivery(house: House, delivery: DueDelivery) -> tuple[AttemptOutcome, str]:
     """Send a message once. Returns what came of it, and a sentence without anything that the receiver wrote."""
     try:
         status = anyio.run(_send, house, delivery)
@@ -116,7 +116,7 @@ def attempt_delivery(house: House, delivery: Delivery) -> tuple[AttemptOutcome, 
     return ("failed" if delivery.attempt < MOST_ATTEMPTS else "dropped"), detail[:300]
 
 
-async def _send(house: House, delivery: Delivery) -> int:
+async def _send(house: House, delivery: DueDelivery) -> int:
     state, settings = delivery.state, house.settings
     value = read_secret(state.secret)
     key = secret_bytes(state.secret, None if value is None else value.get_secret_value())
@@ -133,7 +133,7 @@ async def _send(house: House, delivery: Delivery) -> int:
     raise WebhookFailed(actual=f"no answer in {_TIMEOUT_S:g} seconds")
 
 
-def _record(house: House, delivery: Delivery, outcome: AttemptOutcome, detail: str) -> None:
+def _record(house: House, delivery: DueDelivery, outcome: AttemptOutcome, detail: str) -> None:
     name, position = delivery.state.webhook, delivery.recorded.position
     event = WebhookAttempted(
         webhook=name, position=position, attempt=delivery.attempt, outcome=outcome, detail=detail or "no detail"

@@ -71,7 +71,7 @@ class EnvironmentAdmitted(Event):
     reason: Name
 
 
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
+_VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 
 
 class RegisteredPool(FrozenModel):
@@ -82,7 +82,7 @@ class RegisteredPool(FrozenModel):
     """
 
     words: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=2_000)], ...], Field(min_length=1)]
-    variables: tuple[tuple[VariableName, Annotated[str, Field(max_length=2_000)]], ...] = ()
+    variables: tuple[tuple[_VariableName, Annotated[str, Field(max_length=2_000)]], ...] = ()
     processes: Annotated[int, Field(ge=1, le=1_000)] = 1
 
 

@@ -23,7 +23,10 @@ from .test_rest_samples import append, client_of
 pytestmark = pytest.mark.reads
 
 PRICES = PriceBookSet(version=2, per_action=1, per_second=1, per_thousand_input_tokens=1, per_thousand_output_tokens=1)
-NO_STATE = frozenset({"/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/blobs/{address}", "/v1/events/stream"})
+NO_STATE = frozenset(
+    {"/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/blobs/{address}", "/v1/events/stream"}
+    | {"/v1/predict/{run_id}", "/v1/predict/{run_id}/logs"}
+)
 """What answers of the service itself, not of the log at a position."""
 
 EMPTY_HANDED = {
@@ -31,6 +34,8 @@ EMPTY_HANDED = {
     ("GET", "/v1/taint"): 422,
     ("POST", "/v1/blobs"): 201,
     ("POST", "/v1/events"): 422,
+    ("POST", "/v1/predict"): 422,
+    ("POST", "/v1/runs/{run_id}/opinion"): 422,
     ("POST", "/v1/runs/{run_id}/reward"): 422,
     ("POST", "/v1/slices"): 422,
 }

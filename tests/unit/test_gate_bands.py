@@ -7,11 +7,12 @@ import pytest
 from eventlog.events import Confirmation, EventsDisowned, FamilyCheck, Rules, SealedInspected
 from eventlog.store import EventStore
 from gate.alpha import next_alpha
-from gate.bands import coarse_reasons, difference_band, explain_bands, hide_figures, success_band, tells_figures
+from gate.bands import coarse_reasons, difference_band, explain_bands, hide_figures, success_band
 from gate.checks import PromotionCheck, check_cost, check_families, check_minimum, check_regressions
 from gate.errors import BenchmarkExhausted
 from gate.inspections import pay_for_inspection
 from gate.plot_bands import plot_bands
+from gate.telling import tells_figures
 from projections.alpha import AlphaState
 from tests.unit.test_gate_promote import OLD, a_store, a_verdict, add, ledger, opened
 

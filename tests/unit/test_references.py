@@ -23,6 +23,8 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "StepVerified": ("reason",),
     "RunFinished": ("end_state",),
     "ChampionPointed": ("artifact.memory.digest",),
+    "ArtifactDeployed": ("artifact.memory.digest",),
+    "DeploymentFailed": ("artifact.memory.digest",),
     "DatasetFrozen": (),  # only a query of demonstrations names any
     "SliceRegistered": (),
     "CheckpointSaved": ("manifest", *(f"files.{number}.blob" for number in range(5))),

@@ -21,8 +21,7 @@ from projections.counterfactual import (
 from projections.engine.views import Views
 from projections.runs import RUNS
 
-from ...queries.sealed import find_hidden
-from ...queries.verdicts import find_untold
+from ...queries.untold import find_hidden, find_untold
 from .definitions import RewardDefinition
 from .report import RewardWouldBe, WhatIf
 from .revalue import Revalued, revalue

@@ -1,0 +1,34 @@
+"""What may not be told while a benchmark can judge: figures of evaluations, and results of sealed runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from gate.telling import tells_figures
+from projections.alpha import ALPHA
+from projections.benchmarks import BENCHMARKS
+from projections.engine.views import Views
+from projections.runs import RunState
+from projections.verdicts import VERDICTS
+
+
+def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
+    """True if the sealed figures of an evaluation may be told."""
+    is_succeeded = any(state.successor_of == benchmark for state in views.find(BENCHMARKS).values())
+    ledger = views.get(ALPHA, benchmark)
+    names = () if ledger is None else [spending.evaluation for spending in ledger.spendings]
+    is_playing = any(state.decision is None for state in views.find_each(VERDICTS, names).values())
+    return tells_figures(ledger, evaluation, is_succeeded=is_succeeded, is_playing=is_playing)
+
+
+def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
+    """Those of these evaluations whose sealed figures may not be told yet."""
+    states = views.pick(VERDICTS, evaluations) if evaluations else {}
+    return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
+
+
+def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
+    """Names of those of these runs whose results may not be told yet."""
+    sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
+    untold = find_untold(views, frozenset(sealed.values()))
+    return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
