@@ -37,7 +37,8 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
-        code = _report_misuse(error.format_message(), arguments)
+        path = getattr(getattr(error, "ctx", None), "command_path", None)
+        code = _report_misuse(error.format_message(), arguments, path)
         return code if error.exit_code == _CLICK_USAGE else ERROR
     except FlywheelError as error:
         if error.is_usage:
@@ -56,11 +57,11 @@ def run_command(arguments: list[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _report_misuse(said: str, arguments: list[str]) -> int:
-    """Report a usage error and where to find help. Returns the exit code."""
+def _report_misuse(said: str, arguments: list[str], path: str | None = None) -> int:
+    """Report a usage error and where to find help: at the command's `path`, if it is known. Returns the exit code."""
     _say(said)
-    group = f"{arguments[0]} " if arguments and arguments[0] in COMMANDS else ""
-    _print(f"Try: flywheel {group}--help")
+    named = "flywheel" + (f" {arguments[0]}" if arguments and arguments[0] in COMMANDS else "")
+    _print(f"Try: {path or named} --help")
     return USAGE
 
 

@@ -145,13 +145,21 @@ class DeployTarget:
     takes_adapters: bool = True
 
 
+def _is_gguf(file: Path) -> bool:
+    if not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        return opened.read(len(_MAGIC)) == _MAGIC
+
+
 def write_target(wanted: DeployTarget, out: Path) -> Path:
     """Write the files of a target into a new folder; nothing is uploaded. Raises TargetRefused."""
     if out.exists():
         raise TargetRefused(actual=f"{out} exists", expected="a folder that does not exist yet")
-    if not wanted.model.is_file() or wanted.model.read_bytes()[: len(_MAGIC)] != _MAGIC:
+    if not _is_gguf(wanted.model):
         expected = "a GGUF file, as `flywheel base export` writes it"
-        raise TargetRefused(actual=f"{wanted.model} is none", expected=expected)
+        actual = f"{wanted.model} {'is something else' if wanted.model.exists() else 'does not exist'}"
+        raise TargetRefused(actual=actual, expected=expected)
     with making_in(out.resolve().parent, f"deploying-{out.name}") as making:
         made = making / out.name
         for name in CARRIED:
