@@ -145,6 +145,8 @@ def test_a_truss_carries_its_model_and_has_the_adapter_of_its_environment(volume
 def test_what_cannot_be_deployed_is_refused_and_nothing_is_written(volume: Path, tmp_path: Path) -> None:
     with pytest.raises(TargetRefused, match="exists"):
         write_target(DeployTarget("modal", volume / "model.gguf", "tiny"), tmp_path)
-    with pytest.raises(TargetRefused, match="is none"):
+    with pytest.raises(TargetRefused, match="does not exist"):
         write_target(DeployTarget("modal", volume / "missing.gguf", "tiny"), tmp_path / "out")
+    with pytest.raises(TargetRefused, match="is something else"):
+        write_target(DeployTarget("modal", Path(__file__), "tiny"), tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
