@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 ALLOWED_S = 10.0
-BUSY = 1.6
-"""Room for a busy machine, where the same work was seen to take 1.35 times the processor time and more."""
+BUSY = 2.0
+"""Room for busy and slower machines, where the same work was seen to take 1.35 times the processor time and more."""
 HEAVY = frozenset({"torch", "transformers", "peft", "trl"})
 IMPORT_S = 15.0
 """What a test may cost besides that is the first of its process to import one of these: about 10 s (measured)."""
