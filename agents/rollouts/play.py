@@ -17,7 +17,6 @@ from eventlog.events import (
     Artifact,
     HintRecorded,
     InstanceReset,
-    MissingCause,
     PromotionRule,
     RewriteProposed,
     RunFinished,
@@ -35,7 +34,7 @@ from ..envs.addresses import shown_in, without_instances
 from ..envs.closing import close_or_count
 from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
-from ..envs.errors import ContractBroken, EnvironmentDown, EnvironmentFailure, EnvironmentRefused
+from ..envs.errors import EnvironmentFailure
 from ..executors import plan as plan_executor
 from ..executors.executor import Advised, Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpInspector
@@ -53,6 +52,7 @@ from ..rewards import Conduct, compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
 from .drawing import drawing_seed
 from .facts import JSON_TYPE, execution_facts, usage_of
+from .missing import missing_cause
 from .recovery_facts import NOTHING, Looking, Recovery, look_for_hints, recover_run
 from .step_term import step_term
 
@@ -199,7 +199,7 @@ def play(job: Job, means: Means, profile: bytes | None = None, ready: Callable[[
             close_or_count(means.environment, instance)
     except (EnvironmentFailure, ModelFailure, WeightsFailure) as failure:
         detail = without_instances(shown_in(str(failure)), *([] if instance is None else [instance.instance]))
-        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=_cause(failure), detail=detail)
+        missing = RunMissing(run=job.run, group=job.spec.group_id, reason=missing_cause(failure), detail=detail)
         return Played((missing,), (), ())
 
 
@@ -291,17 +291,3 @@ def _plain(mutation: Mutation) -> dict[str, object]:
 
 def _sha(fingerprint: str) -> str:
     return fingerprint.removeprefix("sha256:")
-
-
-def _cause(failure: EnvironmentFailure | ModelFailure | WeightsFailure) -> MissingCause:
-    match failure:
-        case EnvironmentDown():
-            return "environment_down"
-        case EnvironmentRefused():
-            return "environment_refused"
-        case ContractBroken():
-            return "contract_broken"
-        case ModelFailure() | WeightsFailure():
-            return "model_down"
-        case _:
-            return "platform_error"

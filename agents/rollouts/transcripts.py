@@ -45,7 +45,7 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
     taken = [event for event in events if isinstance(event, StepTaken)]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
     if is_reported or not calls or any(event.action not in _ON_PAGES for event in taken):
-        return tuple(_reported(blobs, event) for event in taken)
+        return tuple(_reported_move(blobs, event) for event in taken)
     moves: list[Move] = []
     for event, action in zip(taken, _actions(messages_of(blobs, calls[-1])), strict=False):
         if action.step.action != event.action:
@@ -82,7 +82,7 @@ def _actions(messages: Sequence[Mapping[str, Json]]) -> Iterator[_Action]:
             continue
 
 
-def _reported(blobs: BlobStore, event: StepTaken) -> Move:
+def _reported_move(blobs: BlobStore, event: StepTaken) -> Move:
     """A step as the agent reported it, by its name and its argument."""
     argument = None if event.argument is None else blobs.get(event.argument).body.decode(errors="replace")
     own = event.action not in _ON_PAGES

@@ -113,7 +113,7 @@ def _conversation(
         messages=[messages[address] for address in messages],
         calls=tuple(_recorded_call(blobs, call, places) for call in calls),
         pictures={address: blobs.get(address).body for address in shown},
-        told=_told(store, blobs, views_at, started, begun, embedded),
+        told=_telling_of(store, blobs, views_at, started, begun, embedded),
     )
 
 
@@ -134,7 +134,7 @@ def _recorded_call(blobs: BlobStore, call: ModelCalled, places: Mapping[str, int
     return RecordedCall(messages, call.sampling, sample["text"], sample["finish"], "constrained" in answer)
 
 
-def _told(
+def _telling_of(
     store: EventStore,
     blobs: BlobStore,
     views_at: ViewsAt,

@@ -93,7 +93,7 @@ def _ask(
     brings_back: bool,
 ) -> None:
     told = _transcripts(house, sweep, question.template, graded)
-    request = reflection_request(model, question.template, told, _known(house, views, sweep.environment))
+    request = reflection_request(model, question.template, told, _lesson_texts(house, views, sweep.environment))
     try:
         completion = model.complete(request)
     except ModelFailure:
@@ -137,5 +137,5 @@ def _clusters_on_trial(house: House, views: Views, environment: str) -> frozense
     return frozenset(lesson.occasion.cluster for lesson in found if lesson.kind == "recipe")
 
 
-def _known(house: House, views: Views, environment: str) -> list[str]:
+def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:
     return [lesson.text for lesson in _lessons(house, views, environment, ("candidate", "promoted"))]

@@ -54,7 +54,7 @@ class Connection:
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
         """The JSON answer of a read. Parameters that are None are left out. Raises ApiError, Unreachable."""
-        return self._object("GET", path, params=_given(params))
+        return self._object("GET", path, params=_query_of(params))
 
     def post(
         self, path: str, body: Mapping[str, Any] | None = None, *, key: str | None = None, **parts: Any
@@ -68,7 +68,7 @@ class Connection:
     @contextmanager
     def stream(self, path: str, headers: Mapping[str, str], **params: Any) -> Iterator[httpx2.Response]:
         """An open answer whose body the caller reads. Raises ApiError, Unreachable."""
-        request = self._http.build_request("GET", path, headers=dict(headers), params=_given(params))
+        request = self._http.build_request("GET", path, headers=dict(headers), params=_query_of(params))
         answer = self._send(request, stream=True)
         try:
             yield answer
@@ -102,7 +102,7 @@ class Connection:
         raise AssertionError("the last try returns or raises")
 
 
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+def _query_of(params: Mapping[str, Any]) -> dict[str, Any]:
     written = {name: str(value).lower() if isinstance(value, bool) else value for name, value in params.items()}
     return {name: value for name, value in written.items() if value is not None}
 
