@@ -64,7 +64,7 @@ docs: .venv/.dev ## the documentation as a site, which `flywheel serve` shows at
 	@$(BIN)/python -m mkdocs build --quiet
 
 endure: .venv/.train ## the long forms of tests that `make test` runs in short ones
-	@$(BIN)/python -m pytest -m endure --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -m "endure or hypothesis and not serving" --hypothesis-profile=thorough --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: .venv/.dev ## style, types, import contracts, dependencies
 	@$(BIN)/python -m ruff format --check .
@@ -130,6 +130,9 @@ bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 
 demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over training seeds, and the gate (ARGS=--quick for a small round)
 	@$(BIN)/python -m benchmarks.slow $(ARGS)
+
+demo-real: .venv/.serving ## SmolLM2 learns sums from its own runs, against a matched control, and the gate; resumable (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.real $(ARGS)
 
 demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
 	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)

@@ -39,9 +39,10 @@ from tests.shared import Copies, SharedDatabases, lend, open_on
 # Processes share the cores, and a process that forks others may hold no threads of a linear algebra library.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# How long an example takes says how busy the machine is.
-hypothesis.settings.register_profile("unhurried", deadline=None)
-hypothesis.settings.load_profile("unhurried")
+# How long an example takes says how busy the machine is. `make endure` loads the thorough profile.
+hypothesis.settings.register_profile("brief", deadline=None, max_examples=30)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=300)
+hypothesis.settings.load_profile("brief")
 
 pytest_plugins = ["tests.costs", "tests.sites", "tests.spreading", "tests.stage_here"]
 

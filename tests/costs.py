@@ -63,7 +63,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     yield
     cost = _processor_seconds() - before
     allowed = ALLOWED_S + (IMPORT_S if HEAVY & sys.modules.keys() != known else 0)
-    if cost > allowed * BUSY and not any(map(item.get_closest_marker, ("costly", "endure"))):
+    is_thorough = item.config.getoption("hypothesis_profile", None) == "thorough"
+    if cost > allowed * BUSY and not (is_thorough or any(map(item.get_closest_marker, ("costly", "endure")))):
         pytest.fail(
             f"this test cost {cost:.1f} processor seconds; {allowed:.0f} are allowed. Make it cheaper, or say why it "
             'is worth it: @pytest.mark.costly("why")',

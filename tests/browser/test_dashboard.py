@@ -201,7 +201,8 @@ def test_pages_of_an_empty_log_say_what_to_do_next(empty: Shown, context: Browse
 def test_a_run_is_replayed_and_its_messages_are_read_on_its_page(shown: Shown, context: BrowserContext) -> None:
     page = sign_in(context, shown, "read")
     page.goto(f"{shown.address}/ui/runs/{RUN}")
-    assert page.locator("img.shot").evaluate("image => image.naturalWidth") > 0
+    page.locator("img.shot").scroll_into_view_if_needed()  # it is loaded when it comes into view
+    page.wait_for_function("document.querySelector('img.shot').naturalWidth > 0")
     page.locator("details.call > summary").first.click()
     page.get_by_text("You operate a shop.").first.wait_for()
     page.get_by_role("button", name="Replay").click()

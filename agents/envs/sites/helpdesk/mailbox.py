@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final
 
+from ..content import digest_content
 from .stock import (
     AREAS,
     ARRIVING,
@@ -85,8 +84,7 @@ class Mailbox:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over every fact of every customer and ticket."""
-        facts = [asdict(customer) for customer in self.customers], [asdict(ticket) for ticket in self.tickets]
-        return hashlib.sha256(json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return digest_content((self.customers, self.tickets))
 
     def matching_tickets(self, *, topic: Topic, plan: Plan | None = None, status: Status = "New") -> tuple[Ticket, ...]:
         """Tickets of a topic and a status from customers of a plan, the oldest first."""

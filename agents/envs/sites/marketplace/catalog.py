@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from ..content import digest_content
 from .stock import CLOSINGS, ENGINES, EXTRAS, MAKES, OPENINGS, STATES
 from .tasks import LEAD_WANTED, PHONE_WANTED, Seller, Trait, Wanted
 
@@ -75,8 +74,7 @@ class Catalogue:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over every fact of every boat."""
-        facts = json.dumps([asdict(boat) for boat in self.boats], sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(facts.encode()).hexdigest()
+        return digest_content(self.boats)
 
     def qualifying_boats(self, wanted: Wanted) -> tuple[Boat, ...]:
         """Boats that pass a task's filters, the cheapest (the correct one) first."""
