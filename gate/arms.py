@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from eventlog.events import ArmName, Artifact, BenchmarkFrozen, BenchmarkTask, Rules
+from eventlog.events import ArmName, Artifact, BenchmarkFrozen, BenchmarkTask, MissingCause, Rules
 from projections.contamination import contaminated_in_arms
 from projections.rewards import RewardState
 from projections.runs import RunState
@@ -16,6 +17,7 @@ from .errors import ForeignRun, ScoreOutOfRange, TwoResults
 Place = tuple[str, int, int]
 """Template, environment seed, repeat: the slot that one run of an arm fills."""
 
+INTERRUPTED: Final[MissingCause] = "interrupted"
 _WHOLE_SCORE = 1_000_000
 
 
@@ -35,7 +37,7 @@ class Arm:
     `benchmark` is the digest of the benchmark. `confirming` are the extra repeats of sealed instances that looked
     worse; they are used only to confirm regressions. `contaminated` are the sealed runs whose start state differs from
     the other runs of their instance; their places count as missing. `lost` counts the runs of each place that the
-    platform lost, also where a later one has a result.
+    platform lost, also where a later one has a result; `interrupted` counts those whose process ended before them.
     """
 
     name: ArmName
@@ -48,6 +50,7 @@ class Arm:
     confirming: Mapping[Place, Result] = field(default_factory=dict)
     contaminated: tuple[str, ...] = ()
     lost: Mapping[Place, int] = field(default_factory=dict)
+    interrupted: Mapping[Place, int] = field(default_factory=dict)
 
     def result_at(self, place: Place) -> Result | None:
         """Result of a place of the benchmark or of the confirming repeats; None if there is none."""
@@ -80,7 +83,8 @@ class Pairs:
     """Instances ordered by template and seed; `missing` of the `planned` (instance, repeat) pairs lack a result.
 
     `champion_missing` of them lack only the champion's result, `challenger_missing` only the challenger's.
-    `champion_lost` and `challenger_lost` count the runs that the platform lost, whether or not they were played again.
+    `champion_lost` and `challenger_lost` count the runs that the platform lost, whether or not they were played again,
+    `interrupted` those of both arms whose process ended before them.
     """
 
     instances: tuple[PairedInstance, ...]
@@ -90,6 +94,7 @@ class Pairs:
     challenger_missing: int = 0
     champion_lost: int = 0
     challenger_lost: int = 0
+    interrupted: tuple[int, int] = (0, 0)
 
 
 def arm(
@@ -112,7 +117,7 @@ def arm(
     known = sealed_of | dict.fromkeys(_confirming_places(benchmark, rules), True)
     results: dict[Place, Result] = {}
     sources: dict[Place, str] = {}
-    lost: Counter[Place] = Counter()
+    lost, interrupted = Counter[Place](), Counter[Place]()
     spoilt: list[str] = []
     for key in sorted(runs, key=str.encode):
         run, reward = runs[key], rewards.get(key)
@@ -121,7 +126,8 @@ def arm(
         place = _place(key, run, benchmark, artifact, known)
         if key in contaminated and known[place]:
             spoilt.append(key)
-        lost[place] += run.status == "missing"
+        if run.status == "missing":
+            (interrupted if run.missing_reason == INTERRUPTED else lost)[place] += 1
         if reward is None or not run.is_ended or run.status == "missing" or key in contaminated:
             continue
         if place in sources:
@@ -138,7 +144,8 @@ def arm(
         missing=frozenset(sealed_of.keys() - results.keys()),
         confirming={place: result for place, result in results.items() if place not in sealed_of},
         contaminated=tuple(spoilt),
-        lost={place: runs for place, runs in lost.items() if runs},
+        lost=dict(lost),
+        interrupted=dict(interrupted),
     )
 
 
@@ -192,7 +199,7 @@ def _result(key: str, reward: RewardState) -> Result:
 def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Iterable[BenchmarkTask]) -> Pairs:
     """Pair the results of both arms on these tasks; a repeat that is missing in one arm is dropped from both."""
     found: list[PairedInstance] = []
-    planned = kept = alone = other = lost = also_lost = 0
+    planned = kept = alone = other = lost = also_lost = begun = also_begun = 0
     for task in sorted(tasks, key=lambda task: (task.template.encode(), task.env_seed)):
         first = champion.sealed if task.is_sealed else champion.visible
         second = challenger.sealed if task.is_sealed else challenger.visible
@@ -202,10 +209,12 @@ def pairs(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Ite
         planned, kept = planned + len(places), kept + len(both)
         lost += sum(champion.lost.get(place, 0) for place in places)
         also_lost += sum(challenger.lost.get(place, 0) for place in places)
+        begun += sum(champion.interrupted.get(place, 0) for place in places)
+        also_begun += sum(challenger.interrupted.get(place, 0) for place in places)
         if len(both) < len(places):
             alone += sum(one is None and two is not None for one, two in played)
             other += sum(one is not None and two is None for one, two in played)
         if both:
             results = tuple(one for one, _ in both), tuple(two for _, two in both)
             found.append(PairedInstance(task.template, task.env_seed, *results))
-    return Pairs(tuple(found), planned, planned - kept, alone, other, lost, also_lost)
+    return Pairs(tuple(found), planned, planned - kept, alone, other, lost, also_lost, (begun, also_begun))

@@ -21,7 +21,7 @@ WIDTH: Final = 100_000
 
 _TOLD: Final = (
     *("decision", "benchmark", "rules", "pairs", "missing", "missing_p", "alpha", "alpha_spent", "visible"),
-    *("draws", "looked_at", "one_answer"),
+    *("draws", "looked_at", "one_answer", "interrupted"),
 )
 """The fields of a verdict that say nothing of its sealed scores."""
 

@@ -212,13 +212,17 @@ def confirming_specs(
 def replay_specs(
     planned: Iterable[PlannedArmRun], champion: Arm, challenger: Arm, rules: Rules
 ) -> tuple[PlannedArmRun, ...]:
-    """Plan the lost ones of these runs again under another name, each at most `rules.replays` times."""
+    """Plan the lost ones of these runs again under another name, each at most `rules.replays` times.
+
+    A run that was interrupted is planned again as well, and that counts as none of these times.
+    """
     arms, found = {"champion": champion, "challenger": challenger}, []
     for run in planned:
         arm, place = arms[run.arm.arm], (run.spec.template, run.spec.env_seed, run.arm.repeat)
-        lost = arm.lost.get(place, 0)
-        if arm.result_at(place) is None and 0 < lost <= rules.replays:
-            found.append(replace(run, spec=run.spec.model_copy(update={"spec_id": f"{run.spec.spec_id}__again{lost}"})))
+        lost, tries = arm.lost.get(place, 0), arm.lost.get(place, 0) + arm.interrupted.get(place, 0)
+        if arm.result_at(place) is None and tries and lost <= rules.replays:
+            again = f"{run.spec.spec_id}__again{tries}"
+            found.append(replace(run, spec=run.spec.model_copy(update={"spec_id": again})))
     return tuple(found)
 
 

@@ -11,9 +11,10 @@ from eventlog.events import BenchmarkFrozen, Confirmation, FamilyCheck, Rules
 
 from .arms import Arm, PairedInstance, Result, confirming_repeats
 from .counts import pico
+from .losses import FAILED
 from .permutation import Division, divide, lower_tail
 from .stats import MICRO
-from .strata import Strata
+from .strata import Strata, stratify
 
 ROUND = 3
 """Repeats that each instance plays before it is asked again whether more are needed."""
@@ -48,15 +49,20 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class _Fresh:
-    """Fresh results of one instance in one arm, and how many places were lost, or not played."""
+    """Fresh results of one instance in one arm, and how many places were lost, or not played.
+
+    `failing` are the results with those of places that lost a run before as failed.
+    """
 
     results: tuple[Result, ...]
+    failing: tuple[Result, ...]
     lost: int
     unplayed: int
 
-    def scores(self, rules: Rules, lost: int, unplayed: int) -> tuple[int, ...]:
+    def scores(self, rules: Rules, lost: int, unplayed: int, *, is_failing: bool = False) -> tuple[int, ...]:
         """Scores in millionths, with these for what was lost and for what was not played."""
-        found = (each.score if rules.regression_by == "score" else MICRO * each.passed for each in self.results)
+        results = self.failing if is_failing else self.results
+        found = (each.score if rules.regression_by == "score" else MICRO * each.passed for each in results)
         return (*found, *[lost] * self.lost, *[unplayed] * self.unplayed)
 
 
@@ -65,14 +71,36 @@ Tail = Callable[[Sequence[Division]], Fraction]
 """The probability of a total as low as the observed one: `lower_tail`, or for simulations an approximation of it."""
 
 
-def find_suspects(instances: Sequence[PairedInstance], strata: Strata | None, rules: Rules) -> Suspects:
-    """Instances whose mean difference is below zero, and where rules ask for it templates whose mean is."""
+def find_suspects(
+    instances: Sequence[PairedInstance],
+    strata: Strata | None,
+    rules: Rules,
+    failing: Sequence[PairedInstance] = (),
+) -> Suspects:
+    """Instances whose mean difference is below zero, and where rules ask for it templates whose mean is.
+
+    `failing` are the same instances with lost places counted as failed; what looks worse there is suspected as well.
+    """
     if strata is None:
         return Suspects()
-    worse = tuple(each for each, value in zip(instances, strata.flat, strict=True) if value < 0)
-    names = [name for name, own in zip(strata.names, strata.values, strict=True) if sum(own) < 0]
-    families = tuple(tuple(each for each in instances if each.template == name) for name in names if rules.family_p)
-    return Suspects(worse, families, len(strata.names))
+    known = {_key(each): each for each in (*failing, *instances)}
+    worse, names = _look_worse(instances, strata)
+    if failing:
+        also = _look_worse(failing, stratify((each.template, each.deltas) for each in failing))
+        worse, names = worse | also[0], names | also[1]
+    templates = dict.fromkeys(template for template, _ in known)
+    families = tuple(
+        tuple(each for each in known.values() if each.template == name)
+        for name in templates
+        if rules.family_p and name in names
+    )
+    return Suspects(tuple(each for key, each in known.items() if key in worse), families, len(templates))
+
+
+def _look_worse(instances: Sequence[PairedInstance], strata: Strata) -> tuple[set[tuple[str, int]], set[str]]:
+    """Instances and templates whose mean difference is below zero."""
+    worse = {_key(each) for each, value in zip(instances, strata.flat, strict=True) if value < 0}
+    return worse, {name for name, own in zip(strata.names, strata.values, strict=True) if sum(own) < 0}
 
 
 def confirm(
@@ -166,21 +194,33 @@ def _family(
 
 
 def _p(sides: Sequence[_Sides], rules: Rules, tail: Tail, *, is_kind: bool) -> Fraction:
-    """One-sided p over some instances; what was not played passed in the challenger's arm or in the champion's."""
+    """One-sided p over some instances; what was not played passed in the challenger's arm or in the champion's.
+
+    Where rules charge losses and a place lost a run, it is the smaller of two: such places count once more as failed.
+    """
     unplayed = (0, MICRO) if is_kind else (MICRO, 0)
-    return tail(
-        [
-            divide(first.scores(rules, MICRO, unplayed[0]), second.scores(rules, 0, unplayed[1]))
-            for first, second in sides
-        ]
+    is_charged = rules.charges_losses and any(each.failing != each.results for side in sides for each in side)
+    return min(
+        tail(
+            [
+                divide(
+                    first.scores(rules, MICRO, unplayed[0], is_failing=is_failing),
+                    second.scores(rules, 0, unplayed[1], is_failing=is_failing),
+                )
+                for first, second in sides
+            ]
+        )
+        for is_failing in ((False, True) if is_charged else (False,))
     )
 
 
 def _fresh(instance: PairedInstance, arm: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> _Fresh:
     places = [(*_key(instance), repeat) for repeat in confirming_repeats(benchmark, rules)]
-    results = tuple(arm.confirming[place] for place in places if place in arm.confirming)
+    played = [place for place in places if place in arm.confirming]
+    results = tuple(arm.confirming[place] for place in played)
+    failing = tuple(FAILED if place in arm.lost else arm.confirming[place] for place in played)
     lost = sum(place not in arm.confirming and place in arm.lost for place in places)
-    return _Fresh(results, lost, len(places) - len(results) - lost)
+    return _Fresh(results, failing, lost, len(places) - len(results) - lost)
 
 
 def _key(instance: PairedInstance) -> tuple[str, int]:

@@ -18,6 +18,7 @@ from eventlog.events import BenchmarkFrozen, Rules
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
+from .losses import count_lost_as_failed
 from .stats import MICRO
 from .units import order_units
 from .voids import gaps
@@ -56,20 +57,25 @@ def stopped_at(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules
 
 
 def evidence(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> EProcessResult:
-    """Result of the e-process where it stops, else at the end of the order."""
-    units = order_units(benchmark, rules)
-    fortunes = [_STAKE] * len(_SHARES)
+    """Result of the e-process where it stops, else at the end of the order.
+
+    Where rules charge losses, a second one bets on the results with lost places as failed, and the smaller counts.
+    """
+    units, is_charged = order_units(benchmark, rules), rules.charges_losses
+    failing = (count_lost_as_failed(champion), count_lost_as_failed(challenger)) if is_charged else None
+    bets = [[_STAKE] * len(_SHARES) for _ in range(2 if failing else 1)]
     compared, looked_at = Pairs((), 0, 0), 0
     for number, tasks in enumerate(units, start=1):
         found = pairs(champion, challenger, benchmark, tasks)
         compared, looked_at = _together(compared, found), looked_at + len(tasks)
-        if found.instances:
-            fortunes = _after(fortunes, found.instances)
-        left = len(units) - number
-        is_settled = _is_reached(fortunes, spent.alpha) or not _is_reachable(fortunes, left, spent.alpha)
-        if found.instances and is_settled and not any(gaps(compared, rules)):
-            return EProcessResult(looked_at, _mean(fortunes), is_stopped=True)
-    return EProcessResult(looked_at, _mean(fortunes), is_stopped=False)
+        also = [pairs(*failing, benchmark, tasks)] if failing else []
+        each = zip(bets, [found, *also], strict=True)
+        bets = [_after(fortunes, own.instances) if own.instances else fortunes for fortunes, own in each]
+        is_reached = all(_is_reached(fortunes, spent.alpha) for fortunes in bets)
+        can_reach = all(_is_reachable(fortunes, len(units) - number, spent.alpha) for fortunes in bets)
+        if found.instances and (is_reached or not can_reach) and not any(gaps(compared, rules)):
+            return EProcessResult(looked_at, min(map(_mean, bets)), is_stopped=True)
+    return EProcessResult(looked_at, min(map(_mean, bets)), is_stopped=False)
 
 
 def _together(before: Pairs, found: Pairs) -> Pairs:
@@ -81,6 +87,7 @@ def _together(before: Pairs, found: Pairs) -> Pairs:
         before.challenger_missing + found.challenger_missing,
         before.champion_lost + found.champion_lost,
         before.challenger_lost + found.challenger_lost,
+        (before.interrupted[0] + found.interrupted[0], before.interrupted[1] + found.interrupted[1]),
     )
 
 

@@ -147,6 +147,9 @@ def _describe_missing(verdict: Verdict) -> str:
     compared = f"{count_noun(verdict.missing, 'run pair')}, {count_noun(verdict.pairs, 'sealed instance')} compared"
     if verdict.lost is not None:
         compared += f"; lost runs: champion {verdict.lost[0]}, challenger {verdict.lost[1]}"
+    if verdict.interrupted is not None:
+        first, second = verdict.interrupted
+        compared += f"; runs whose process ended before them: champion {first}, challenger {second}"
     if verdict.missing_p is None:
         return compared
     return f"{compared}; p of unequal missing counts {probability(verdict.missing_p)}"

@@ -16,7 +16,7 @@ from eventlog.chain import EXACT
 from eventlog.events import ArmSummary, BenchmarkFrozen, BenchmarkTask, Rules, Verdict
 
 from .alpha import Alpha
-from .arms import Arm, Pairs, confirming_repeats, pairs
+from .arms import Arm, PairedInstance, Pairs, confirming_repeats, pairs
 from .checks import (
     PromotionCheck,
     Tested,
@@ -31,6 +31,7 @@ from .confirmation import Confirmed, Suspects, confirm, find_suspects, next_repe
 from .counts import pico
 from .eprocess import EProcessResult, evidence
 from .errors import UnknownTest
+from .losses import charge_of, charged_units, count_lost_as_failed, has_losses
 from .randomisation import SignFlip, sign_flip
 from .reported import report_figures, visible
 from .seeds import judge_as_seeds
@@ -120,6 +121,7 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         lost=(seen.champion_lost, seen.challenger_lost) if rules.replays else None,
         looks=list_looks(found.looks) if found.looks else (),
         families=confirmed.families,
+        interrupted=seen.interrupted if any(seen.interrupted) else None,
         one_answer=tuple(each.template_id for each in benchmark.templates if each.one_answer),
     )
 
@@ -176,7 +178,12 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
     strata = stratify((each.template, each.deltas) for each in compared.instances) if compared.instances else None
     units = pool_by_seed(compared.instances, strata) if strata and takes_seeds(benchmark, rules) else strata
     last = looks.last if looks else None
+    is_charged = rules.charges_losses and has_losses(champion, challenger, benchmark, tasks)
     tested = early or last or _sign_flip(units.flat if units else (), rules, spent.alpha)
+    failing = _failing(champion, challenger, benchmark, tasks) if is_charged else ()
+    if is_charged and isinstance(tested, SignFlip):
+        charged = _charged_values(champion, challenger, benchmark, tasks, rules, compared)
+        tested = max(tested, _sign_flip(charged, rules, spent.alpha), key=lambda each: each.p)
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, lambda each: stratify(each).mean())
     checks = () if strata is None else _checks(tested, strata, rules, spent.alpha)
@@ -191,7 +198,7 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
         champion=first,
         challenger=second,
         checks=(*checks, check_cost(first, second, rules, len(basis))),
-        suspects=find_suspects(compared.instances, strata, rules),
+        suspects=find_suspects(compared.instances, strata, rules, failing),
     )
 
 
@@ -228,6 +235,27 @@ def _most_draws(rules: Rules, alpha: int) -> int:
 
 def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     return sign_flip(values, _most_draws(rules, alpha), rules.max_exact, rules.rng_seed)
+
+
+def _failing(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Sequence[BenchmarkTask]
+) -> tuple[PairedInstance, ...]:
+    """The instances with places that lost a run as failed in the arm that lost it."""
+    return pairs(count_lost_as_failed(champion), count_lost_as_failed(challenger), benchmark, tasks).instances
+
+
+def _charged_values(
+    champion: Arm,
+    challenger: Arm,
+    benchmark: BenchmarkFrozen,
+    tasks: Sequence[BenchmarkTask],
+    rules: Rules,
+    compared: Pairs,
+) -> list[int]:
+    """The value of each unit with places that lost a run charged to their arm."""
+    found = charged_units(champion, challenger, benchmark, tasks, rules)
+    charge = charge_of(compared, champion, benchmark, tasks)
+    return [found.value_at(unit, charge) for unit in found.differences]
 
 
 def _checks(tested: Tested, strata: Strata, rules: Rules, alpha: int) -> tuple[PromotionCheck, ...]:

@@ -11,23 +11,24 @@ is gained from it: the bounds may be ignored.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from math import lcm
 
 import numpy as np
 
-from eventlog.events import BenchmarkFrozen, BenchmarkTask, Look, LookOutcome, Rules
+from eventlog.events import BenchmarkFrozen, Look, LookOutcome, Rules
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, pairs
 from .counts import floor_pico, pico
 from .exact import Array
+from .losses import Charged, SignSums, Unit, charge_of, charged_units, has_losses
 from .randomisation import draw_sums
 from .stats import MICRO, ceil_divide
-from .units import Tasks, order_units
+from .units import Tasks, order_units, unit_key
 from .voids import gaps
 
 _UNIT = 10**18
@@ -98,8 +99,7 @@ def look_at(
 ) -> Path:
     """The path up to the first look that rejects, is futile, or cannot be compared; at most `most` looks."""
     planned = stages(benchmark, rules)
-    values = _unit_values(pairs(champion, challenger, benchmark, chain.from_iterable(planned)).instances, rules)
-    pool = _first_pool(rules, spent.alpha)
+    plain, charged = _first_tests(champion, challenger, benchmark, rules, spent.alpha, tuple(chain(*planned)))
     tasks: Tasks = ()
     compared, looks = Pairs((), 0, 0), list[LookResult]()
     for number, new in enumerate(planned[:most], start=1):
@@ -108,26 +108,31 @@ def look_at(
         voids = tuple(gaps(seen, rules, share))
         if voids:
             return Path(tuple(looks), seen if looks else _unseen(seen), len(tasks) + len(new), voids)
-        fresh = [values[key] for key in dict.fromkeys(_key(task, rules) for task in new) if key in values]
         tasks, compared = (*tasks, *new), seen
-        sums = [values[key] for key in dict.fromkeys(_key(task, rules) for task in tasks) if key in values]
         allowed = alpha_spent(spent.alpha, share, rules.spending)
-        pool, p = _look_into(pool, fresh, sum(sums), allowed, rules.rng_seed + number * _STREAM)
-        outcome = _outcome(sums, rules, number, len(planned), is_rejected=p <= allowed)
-        looks.append(LookResult(number, len(planned), len(sums), p, allowed, outcome))
+        seed = rules.rng_seed + number * _STREAM
+        plain = plain.look(_units_of(new, rules), allowed, seed)
+        tests: list[_Plain | _Charged] = [plain]
+        if charged is not None:
+            charge = charge_of(seen, champion, benchmark, tasks)
+            charged = charged.look(_units_of(new, rules), charge, allowed, seed)
+            tests += [charged] if has_losses(champion, challenger, benchmark, tasks) else []
+        is_rejected = all(test.is_rejected for test in tests)
+        outcome = _outcome(plain, rules, number, len(planned), is_rejected=is_rejected)
+        p = max(test.p for test in tests)
+        looks.append(LookResult(number, len(planned), len(plain.seen), p, allowed, outcome))
         if outcome != "continue":
             break
     return Path(tuple(looks), compared, len(tasks), ())
 
 
+def _units_of(tasks: Tasks, rules: Rules) -> tuple[Unit, ...]:
+    return tuple(dict.fromkeys(unit_key(task, rules) for task in tasks))
+
+
 def _unseen(seen: Pairs) -> Pairs:
     """Pairs without their results: what was never looked at is not told by a verdict."""
-    return Pairs((), seen.planned, seen.missing, 0, 0, seen.champion_lost, seen.challenger_lost)
-
-
-def _key(task: BenchmarkTask | PairedInstance, rules: Rules) -> tuple[str, int]:
-    """Unit of an instance."""
-    return ("" if rules.unit == "seed" else task.template), task.env_seed
+    return Pairs((), seen.planned, seen.missing, 0, 0, seen.champion_lost, seen.challenger_lost, seen.interrupted)
 
 
 def _unit_values(instances: Sequence[PairedInstance], rules: Rules) -> dict[tuple[str, int], int]:
@@ -136,7 +141,8 @@ def _unit_values(instances: Sequence[PairedInstance], rules: Rules) -> dict[tupl
     found: dict[tuple[str, int], int] = {}
     for instance in instances:
         value = sum(instance.deltas) * (scale // len(instance.deltas))
-        found[_key(instance, rules)] = found.get(_key(instance, rules), 0) + value
+        unit = unit_key(instance, rules)
+        found[unit] = found.get(unit, 0) + value
     return found
 
 
@@ -147,34 +153,80 @@ class _Pool:
     sums: Array
     is_rejected: Array
 
+    def look(self, observed: int, allowed: Fraction) -> tuple[Array, Fraction]:
+        """The draws that are rejected by now, and the p of an `observed` sum that was never rejected."""
+        left, before = self.sums[~self.is_rejected], int(self.is_rejected.sum())
+        p = Fraction(before + int((left >= observed).sum()) + 1, len(self.sums) + 1)
+        room = int(allowed * (len(self.sums) + 1)) - before
+        ordered = np.sort(np.append(left, observed))[::-1]
+        is_beyond = self.sums > ordered[room] if room < len(ordered) else np.ones(len(self.sums), dtype=bool)
+        return self.is_rejected | is_beyond, p
 
-def _first_pool(rules: Rules, alpha: int) -> _Pool:
-    """The pool before any look; with no alpha a rejection is impossible, so few draws suffice."""
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """The test of the results as they are. Once it rejected it stands, with the p of that look."""
+
+    values: Mapping[Unit, int]
+    pool: _Pool
+    seen: tuple[int, ...] = ()
+    p: Fraction = Fraction(1)
+    is_rejected: bool = False
+
+    def look(self, units: Sequence[Unit], allowed: Fraction, seed: int) -> _Plain:
+        """After a look at these further units."""
+        fresh = tuple(self.values[unit] for unit in units if unit in self.values)
+        seen = (*self.seen, *fresh)
+        if self.is_rejected:
+            return replace(self, seen=seen)
+        magnitudes = [abs(value) for value in fresh if value]
+        sums = self.pool.sums + draw_sums(magnitudes, len(self.pool.sums), seed) if magnitudes else self.pool.sums
+        gone, p = _Pool(sums, self.pool.is_rejected).look(sum(seen), allowed)
+        return replace(self, pool=_Pool(sums, gone), seen=seen, p=p, is_rejected=p <= allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Charged:
+    """The test with places that lost a run charged to their arm; it stands like the plain one once it rejected."""
+
+    values: Charged
+    sums: SignSums
+    is_gone: Array
+    seen: tuple[Unit, ...] = ()
+    p: Fraction = Fraction(1)
+    is_rejected: bool = False
+
+    def look(self, units: Sequence[Unit], charge: int, allowed: Fraction, seed: int) -> _Charged:
+        """After a look at these further units, with the charge of all that was seen."""
+        seen = (*self.seen, *units)
+        if self.is_rejected:
+            return replace(self, seen=seen)
+        sums, observed = self.sums.after(self.values, units, seed), self.values.sum_at(seen, charge)
+        gone, p = _Pool(sums.at(charge), self.is_gone).look(observed, allowed)
+        return replace(self, sums=sums, is_gone=gone, seen=seen, p=p, is_rejected=p <= allowed)
+
+
+def _first_tests(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, alpha: int, tasks: Tasks
+) -> tuple[_Plain, _Charged | None]:
+    """Both tests before any look; none is charged if no run was lost. With no alpha few draws suffice to hold."""
     draws = ceil_divide(rules.draws_per_alpha * MICRO, alpha or MICRO)
-    return _Pool(np.zeros(draws, dtype=np.int64), np.zeros(draws, dtype=bool))
+    gone = np.zeros(draws, dtype=bool)
+    values = _unit_values(pairs(champion, challenger, benchmark, tasks).instances, rules)
+    plain = _Plain(values, _Pool(np.zeros(draws, dtype=np.int64), gone))
+    if not rules.charges_losses or not has_losses(champion, challenger, benchmark, tasks):
+        return plain, None
+    units = charged_units(champion, challenger, benchmark, tasks, rules)
+    return plain, _Charged(units, SignSums.start(draws), gone)
 
 
-def _look_into(
-    pool: _Pool, fresh: Sequence[int], observed: int, allowed: Fraction, seed: int
-) -> tuple[_Pool, Fraction]:
-    """The pool after the signs of `fresh` units were drawn, and the p of an `observed` sum that was never rejected."""
-    magnitudes = [abs(value) for value in fresh if value]
-    sums = pool.sums + draw_sums(magnitudes, len(pool.sums), seed) if magnitudes else pool.sums
-    left, before = sums[~pool.is_rejected], int(pool.is_rejected.sum())
-    p = Fraction(before + int((left >= observed).sum()) + 1, len(sums) + 1)
-    room = int(allowed * (len(sums) + 1)) - before
-    ordered = np.sort(np.append(left, observed))[::-1]
-    is_beyond = sums > ordered[room] if room < len(ordered) else np.ones(len(sums), dtype=bool)
-    return _Pool(sums, pool.is_rejected | is_beyond), p
-
-
-def _outcome(sums: Sequence[int], rules: Rules, number: int, looks: int, *, is_rejected: bool) -> LookOutcome:
+def _outcome(plain: _Plain, rules: Rules, number: int, looks: int, *, is_rejected: bool) -> LookOutcome:
     if is_rejected:
         return "reject"
     if number == looks:
         return "end"
-    bounds = rules.futility[number - 1 : number]
-    return "futile" if bounds and _is_below(sums, bounds[0]) else "continue"
+    bounds = () if plain.is_rejected else rules.futility[number - 1 : number]
+    return "futile" if bounds and _is_below(plain.seen, bounds[0]) else "continue"
 
 
 def _is_below(sums: Sequence[int], bound: int) -> bool:

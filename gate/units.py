@@ -15,6 +15,11 @@ Tasks = tuple[BenchmarkTask, ...]
 _Drawn = TypeVar("_Drawn")
 
 
+def unit_key(task: BenchmarkTask | PairedInstance, rules: Rules) -> tuple[str, int]:
+    """Unit of an instance."""
+    return ("" if rules.unit == "seed" else task.template), task.env_seed
+
+
 def shares_seeds(benchmark: BenchmarkFrozen) -> bool:
     """True if two sealed instances have the same seed: a seed may move all templates alike."""
     seeds = [task.env_seed for task in benchmark.tasks if task.is_sealed]

@@ -21,6 +21,7 @@ from agents.suites.tasks import (
     templates_of,
 )
 from eventlog.events import Suite, SuiteSeeds, SweepPlanned, Template
+from eventlog.store import Position
 from projections.sweeps import SWEEPS
 
 from ..course import Course
@@ -138,6 +139,19 @@ def operations_on(house: House, site: str, named: str | None = None) -> Operatio
     """The operation table of a suite's version (None: of the site's suite); an empty one without a suite."""
     found = suite_of_log(house, site, named)
     return NO_OPERATIONS if found is None else operations_of(found.suite.operations)
+
+
+def pinned_operations(house: House, site: str, version: str | None, opened: Position) -> Operations:
+    """The operation table that an evaluation is pinned to: of its suite's version, else of its site's suite then.
+
+    Raises NoSuite for a version that the log does not hold.
+    """
+    if version is not None:
+        return operations_of(find_suite(house.store, house.views(), version).suite.operations)
+    try:
+        return operations_of(suite_for(house.store, house.views(opened), site).suite.operations)
+    except NoSuite:
+        return NO_OPERATIONS
 
 
 def seeds_on(house: House, site: str, named: str | None = None) -> SuiteSeeds:

@@ -15,7 +15,17 @@ from agents.rollouts.arms import plan_suite
 from agents.rollouts.play import PLAN
 from agents.suites.in_log import VersionedSuite
 from eventlog.blobs import Blob
-from eventlog.events import Artifact, BenchmarkFrozen, Decision, PieceKind, Rules, TaskPlan, Template, Verdict
+from eventlog.events import (
+    Artifact,
+    BenchmarkFrozen,
+    Decision,
+    EvaluationOpened,
+    PieceKind,
+    Rules,
+    TaskPlan,
+    Template,
+    Verdict,
+)
 from eventlog.store import Position
 from gate.alpha import next_alpha
 from gate.errors import AlreadyOpened, AlreadySucceeded, ChampionMoved
@@ -30,7 +40,7 @@ from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import CONTROLLER, Course
-from ..environments.suites import suite_learned_on, suite_of_log
+from ..environments.suites import pinned_operations, suite_learned_on, suite_of_log
 from ..errors import OtherExecutor
 from ..house import House
 from ..queries.benchmarks import refuse_small_benchmark
@@ -74,12 +84,23 @@ def challenge(
     refuse_small_benchmark(benchmark, rules)
     next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
     refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
-    plans = () if executor.name in PLANLESS else _plans(house, benchmark, suite)
+    pinned = _suite_to_pin(house, benchmark, suite)
+    plans = () if executor.name in PLANLESS else _plans(house, benchmark, pinned)
+    version = str(pinned) if pinned is not None and pinned.version else None
     while True:
         evaluation = f"eval-{len(house.views().find(VERDICTS)) + 1}"
         try:
             open_evaluation(
-                house.store, evaluation, benchmark, present, challenger, rules, actor, executor=name, suite=plans
+                house.store,
+                evaluation,
+                benchmark,
+                present,
+                challenger,
+                rules,
+                actor,
+                executor=name,
+                suite=plans,
+                suite_version=version,
             )
         except AlreadyOpened:
             continue  # the name was taken concurrently, on another benchmark
@@ -98,13 +119,16 @@ def _under_way(
     return None
 
 
-def _plans(house: House, benchmark: BenchmarkFrozen, suite: VersionedSuite | None) -> tuple[TaskPlan, ...]:
+def _suite_to_pin(house: House, benchmark: BenchmarkFrozen, suite: VersionedSuite | None) -> VersionedSuite | None:
     site = benchmark.environment
-    found = suite or suite_learned_on(house, site, CONTROLLER) or suite_of_log(house, site)
-    content = None if found is None else found.suite
+    return suite or suite_learned_on(house, site, CONTROLLER) or suite_of_log(house, site)
+
+
+def _plans(house: House, benchmark: BenchmarkFrozen, suite: VersionedSuite | None) -> tuple[TaskPlan, ...]:
+    content = None if suite is None else suite.suite
     with ExitStack() as stack:
         model = None if house.settings.model is None else stack.enter_context(agent_model(house.settings))
-        return plan_suite(benchmark.templates, site, house.store, house.blobs, model, content)
+        return plan_suite(benchmark.templates, benchmark.environment, house.store, house.blobs, model, content)
 
 
 def challenger_now(house: House, views: Views, kinds: Collection[PieceKind]) -> tuple[Artifact, Blob]:
@@ -152,16 +176,18 @@ def play_and_settle(
     The verdict is void if the judged champion is no longer champion. Raises OtherExecutor if the evaluation was opened
     for another executor.
     """
-    _refuse_other(house, evaluation, executor)
+    opened = _refuse_other(house, evaluation, executor)
     state = require(house.views().get(VERDICTS, evaluation))
-    play_arms(Match(house, client, state, _benchmark(house.views(), state), course, reporter, executor))
+    benchmark = _benchmark(house.views(), state)
+    operations = pinned_operations(house, benchmark.environment, opened.suite_version, Position(state.opened_since))
+    play_arms(Match(house, client, state, benchmark, course, reporter, executor, operations))
     decision, waits = _settle(house, evaluation)
     told = f"; the champion waits for a verdict of {describe_missing(waits)}" if waits else ""
     return f"{evaluation} was decided: {decision}{told}"
 
 
-def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
-    """Raise OtherExecutor if the evaluation was opened for another executor: one executor must play both arms."""
+def _refuse_other(house: House, evaluation: str, executor: Executor) -> EvaluationOpened:
+    """Return how it was opened, and raise OtherExecutor if that was for another executor: one must play both arms."""
     opened, (name, _) = find_opening(house.store, evaluation), recorded_as(executor)
     if opened.executor != name:
         options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
@@ -171,6 +197,7 @@ def _refuse_other(house: House, evaluation: str, executor: Executor) -> None:
             actual=describe_executor(name),
             way_out=f"Run `flywheel run {options}`.",
         )
+    return opened
 
 
 def _settle(house: House, evaluation: str) -> tuple[Decision, tuple[MissingVerdict, ...]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agents.envs.environment import Environment
 from agents.executors.executor import Executor
+from agents.rollouts.record import interrupt
+from agents.suites.tasks import Operations
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import PlannedArmRun, blocks, confirming_specs, most_runs, replay_specs, specs
 from gate.eprocess import stopped_at
@@ -17,6 +19,7 @@ from gate.live import describe_look
 from gate.sequential import list_looks, look_at, stages
 from gate.units import order
 from projections.engine.views import Views
+from projections.runs import RUNS
 from projections.verdicts import VerdictState
 
 from ..course import CONTROLLER, Course
@@ -32,7 +35,7 @@ BLOCK = 10
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Two arms that play an evaluation on a site, by one executor."""
+    """Two arms that play an evaluation on a site, by one executor; steps are checked by these operations."""
 
     house: House
     client: Environment
@@ -41,6 +44,7 @@ class Match:
     course: Course
     reporter: Reporter
     executor: Executor
+    operations: Operations
 
     @property
     def rules(self) -> Rules:
@@ -53,7 +57,12 @@ class Match:
 
 
 def play_arms(arms: Match) -> None:
-    """Play both arms as far as the test needs, then extra repeats of what looked worse. Resumes from the log."""
+    """Play both arms as far as the test needs, then extra repeats of what looked worse. Resumes from the log.
+
+    The caller must hold the site's lock, because a run that was started and has not ended was interrupted.
+    """
+    if arms.rules.replays:
+        _record_interrupted(arms)
     benchmark, evaluation = arms.benchmark, arms.state.evaluation
     match arms.rules.test:
         case "group_sequential":
@@ -66,16 +75,28 @@ def play_arms(arms: Match) -> None:
 
 
 def _play(arms: Match, title: str, places: Sequence[PlannedArmRun]) -> None:
-    """Play runs that have not ended, and lost ones again as often as the rules allow."""
+    """Play runs that have not ended, and lost ones again as often as the rules allow.
+
+    Where rules have replays each of them is one try, so that every try is a run in the log. Older rules try a run
+    several times before it is lost.
+    """
     name = f"{arms.state.evaluation}: {title}"
-    for attempt in range(1 + arms.rules.replays):
-        if attempt:
-            champion, challenger, _, rules, _ = arms.compare(arms.house.views())
-            places, name = replay_specs(places, champion, challenger, rules), f"{name}, lost runs again"
-        if attempt and not places:
+    course = replace(arms.course, tries=1) if arms.rules.replays else arms.course
+    jobs = jobs_of_arms(arms.house, arms.benchmark, arms.state, places)
+    while True:
+        play_jobs(arms.house, arms.client, name, jobs, course, arms.reporter, arms.executor, arms.operations)
+        champion, challenger, _, rules, _ = arms.compare(arms.house.views())
+        again, name = replay_specs(places, champion, challenger, rules), f"{name}, lost runs again"
+        jobs = jobs_of_arms(arms.house, arms.benchmark, arms.state, again)
+        if not jobs:
             return
-        jobs = jobs_of_arms(arms.house, arms.benchmark, arms.state, places)
-        play_jobs(arms.house, arms.client, name, jobs, arms.course, arms.reporter, arms.executor)
+
+
+def _record_interrupted(arms: Match) -> None:
+    """Record runs that a process left unfinished as missing, so that the next try of each is a run of its own."""
+    for key, run in arms.house.views().find(RUNS, f"{arms.state.evaluation}__").items():
+        if not run.is_ended:
+            interrupt(key, run.group, arms.house.store)
 
 
 def _play_looks(arms: Match) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from eventlog.events import RunMissing, SweepPlanned
+from agents.rollouts.dispatching.durable import Facts
+from agents.rollouts.play import Played
+from eventlog.events import RewardGraded, RunFinished, RunMissing, SweepPlanned
 from eventlog.store import EventStore
 from gate.figures import count_noun
 from projections.engine.views import Views
@@ -73,3 +75,21 @@ def count_missing(views: Views, sweep: SweepPlanned) -> dict[str, int]:
 def nothing_graded(store: EventStore, views: Views, sweep: str) -> NothingGraded:
     """The error that every run of a sweep is missing, with the reasons."""
     return NothingGraded(sweep=sweep, actual="; ".join(describe_missing(read_missing(store, views, f"{sweep}__"))))
+
+
+def facts_of_end(played: Played) -> Facts:
+    """Facts of a played run for the notice; only the status if another process ended it first."""
+    if not played.stands:
+        return {"status": "ended elsewhere"}
+    facts: dict[str, object] = {}
+    for event in played.events:
+        match event:
+            case RunFinished():
+                facts["status"] = event.status
+            case RewardGraded():
+                facts |= {"passed": event.passed, "score": event.score}
+            case RunMissing():
+                facts |= {"status": "missing", "reason": event.reason, "detail": event.detail}
+            case _:
+                pass
+    return facts

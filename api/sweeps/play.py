@@ -17,6 +17,7 @@ from projections.rewards import REWARDS
 from projections.runs import RUNS, is_advised
 
 from ..course import CONTROLLER, Course
+from ..environments.suites import operations_on
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import learning_alone
@@ -48,7 +49,8 @@ def play_sweep(
     views = house.views()
     jobs = jobs_of(house, views, sweep, pending_specs(views, sweep.specs, f"{sweep.sweep}__"))
     title = f"sweep {sweep.sweep} with artifact {sweep.artifact}"
-    play_jobs(house, client, title, jobs, course, reporter, executor, sweep.suite)
+    operations = operations_on(house, sweep.environment, sweep.suite)
+    play_jobs(house, client, title, jobs, course, reporter, executor, operations)
     learn_from(house, sweep, course, tell=reporter.say)
 
 

@@ -6,7 +6,7 @@ many draws as the rules ask for, both decide alike but at the very boundary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -23,15 +23,17 @@ from gate.permutation import Division, lower_tail
 from gate.sequential import alpha_spent
 from gate.strata import stratify
 
+from .charged import first_rejections
 from .worlds import TEMPLATES, arm_named, frozen
 
 MICRO = 1_000_000
 SEQUENTIAL = Rules.default()
+REPLAYS = SEQUENTIAL.replays
 FIXED = Rules()
 """The first design: all instances, then twelve repeats of everything that looked worse."""
 
-Again = Callable[[int, int, int, int], Any]
-"""Fresh scores: evaluation, instance, arm, number of repeats."""
+Again = Callable[[int, int, int, int], tuple[Any, Any]]
+"""Fresh scores and how often each was lost: evaluation, instance, arm, number of repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ class Batch:
     """Evaluations of one world: scores in `grain`ths, shaped (evaluations, instances, repeats) in both arms.
 
     Instances are in the order played, templates in turn. `unit` instances that follow one another share a seed. `lost`
-    counts lost runs by arm, shaped (arms, evaluations, instances); an instance that is not `kept` lacks an arm.
+    counts lost runs by arm, shaped (arms, evaluations, instances), of one repeat; an instance that is not `kept` lacks
+    an arm.
     """
 
     first: Any
@@ -89,6 +92,8 @@ def run_batch(batch: Batch, rules: Rules, alpha: int, tally: Tally) -> None:
         here = walk.stop == place
         tally.looks[place] += int(here.sum())
         tally.runs += int(here.sum()) * 2 * end * repeats
+        if batch.lost is not None:
+            tally.runs += int(np.minimum(batch.lost[:, here, :end], rules.replays).sum())
         for one in np.flatnonzero(here & walk.is_rejected):
             _confirm_one(batch, int(one), end, rules, tally)
 
@@ -101,6 +106,35 @@ def walk(batch: Batch, rules: Rules, alpha: int) -> tuple[Any, Any]:
 
 def _walk(batch: Batch, rules: Rules, alpha: int, shares: Sequence[int]) -> Walk:
     """Go through all looks; evaluations that stopped are left out of the next."""
+    if batch.lost is None or not rules.charges_losses:
+        return _walk_plain(batch, rules, alpha, shares)
+    return _walk_charged(batch, rules, alpha, shares)
+
+
+def _walk_charged(batch: Batch, rules: Rules, alpha: int, shares: Sequence[int]) -> Walk:
+    """The same where lost places are charged: an evaluation that the plain test rejects plays on until both do."""
+    plain, ends = _walk_plain(batch, rules, alpha, shares), [-(-batch.first.shape[1] * s // MICRO) for s in shares]
+    stop, is_rejected, is_void = plain.stop.copy(), np.zeros(len(plain.stop), dtype=bool), plain.is_void.copy()
+    tested = np.flatnonzero(plain.is_rejected)
+    if not len(tested):
+        return plain
+    own = (batch.first[tested, :, 0], batch.second[tested, :, 0], batch.kept[tested], batch.lost[:, tested])
+    both = np.maximum(first_rejections(*own, ends, rules, alpha, int(batch.first.sum())), stop[tested])
+    known = np.array(ends)[stop[tested]]
+    is_spared = np.array([not batch.lost[:, one, :end].any() for one, end in zip(tested, known, strict=True)])
+    both[is_spared] = stop[tested][is_spared]
+    gone = np.full(len(tested), len(ends))
+    for place in reversed(range(len(ends))):
+        is_late = place > stop[tested]
+        gone[is_late & _is_void(batch, rules, tested, ends[place])] = place
+    is_void[tested] = gone <= np.minimum(both, len(ends) - 1)
+    stop[tested] = np.minimum(np.minimum(both, gone), len(ends) - 1)
+    is_rejected[tested] = ~is_void[tested] & (both < len(ends))
+    return Walk(stop, is_rejected, is_void)
+
+
+def _walk_plain(batch: Batch, rules: Rules, alpha: int, shares: Sequence[int]) -> Walk:
+    """Go through the looks of the test of the results as they are."""
     deltas = (batch.second - batch.first).sum(axis=2)
     if batch.kept is not None:
         deltas = np.where(batch.kept, deltas, 0)
@@ -168,39 +202,54 @@ def _confirm_one(batch: Batch, one: int, end: int, rules: Rules, tally: Tally) -
     repeats, unit = batch.first.shape[2], MICRO // batch.grain
     first, second = batch.first[one, :end] * unit, batch.second[one, :end] * unit
     places = [place for place in range(end) if batch.kept is None or batch.kept[one, place]]
-    instances = sorted(
-        (
-            PairedInstance(f"t{place % TEMPLATES}", place // TEMPLATES, _results(first[place]), _results(second[place]))
-            for place in places
-        ),
-        key=lambda each: (each.template, each.env_seed),
-    )
+    instances = _paired(first, second, places)
     strata = stratify((each.template, each.deltas) for each in instances)
     if strata.mean() < rules.min_mean_delta:
         return
-    suspects = find_suspects(instances, strata, rules)
+    failing = _failing(batch, one, first, second) if rules.charges_losses and batch.lost is not None else ()
+    suspects = find_suspects(instances, strata, rules, failing)
     benchmark = frozen(batch.first.shape[1], repeats)
     arms = arm_named("champion", benchmark), arm_named("challenger", benchmark)
     left = confirm(suspects, *arms, benchmark, rules, approximate_tail)
     while left.open or (not rules.curtails and not arms[0].confirming and suspects.instances):
-        asked = left.open or suspects.instances
-        played: tuple[dict[Place, Result], dict[Place, Result]] = ({}, {})
-        for each in asked:
+        for each in left.open or suspects.instances:
             again = range(repeats, repeats + rules.confirm_repeats)
             if rules.curtails:
                 again = next_repeats(*arms, benchmark, rules, (each.template, each.env_seed))
-            place = each.env_seed * TEMPLATES + int(each.template[1:])
-            for arm, into in enumerate(played):
-                drawn = _results(batch.again(one, place, arm, len(again)) * unit)
-                into |= {(each.template, each.env_seed, number): r for number, r in zip(again, drawn, strict=True)}
+            arms = (_play_again(batch, one, each, again, arms[0]), _play_again(batch, one, each, again, arms[1]))
             tally.runs += 2 * len(again)
-        arms = _with(arms[0], played[0]), _with(arms[1], played[1])
         left = confirm(suspects, *arms, benchmark, rules, approximate_tail)
     by_family = any(each.is_worse for each in left.families)
     is_vetoed = by_family or any(each.is_regression for each in left.instances)
     tally.by_family += by_family
     tally.vetoed += is_vetoed
     tally.promoted += not is_vetoed
+
+
+def _play_again(batch: Batch, one: int, instance: PairedInstance, again: range, arm: Arm) -> Arm:
+    """The arm with further fresh repeats of an instance."""
+    place = instance.env_seed * TEMPLATES + int(instance.template[1:])
+    scores, lost = batch.again(one, place, int(arm.name == "challenger"), len(again))
+    names: list[Place] = [(instance.template, instance.env_seed, number) for number in again]
+    drawn = zip(names, _results(scores * (MICRO // batch.grain)), lost, strict=True)
+    played = {name: result for name, result, times in drawn if times <= REPLAYS}
+    gone = {name: int(times) for name, times in zip(names, lost, strict=True) if times}
+    return replace(arm, confirming={**arm.confirming, **played}, lost={**arm.lost, **gone})
+
+
+def _failing(batch: Batch, one: int, first: Any, second: Any) -> list[PairedInstance]:
+    """The instances with lost places as failed."""
+    lost = batch.lost[:, one, : len(first), None] > 0
+    return _paired(np.where(lost[0], 0, first), np.where(lost[1], 0, second), range(len(first)))
+
+
+def _paired(first: Any, second: Any, places: Iterable[int]) -> list[PairedInstance]:
+    """Instances in the order of the gate."""
+    found = (
+        PairedInstance(f"t{place % TEMPLATES}", place // TEMPLATES, _results(first[place]), _results(second[place]))
+        for place in places
+    )
+    return sorted(found, key=lambda each: (each.template, each.env_seed))
 
 
 def approximate_tail(divisions: Sequence[Division]) -> Fraction:

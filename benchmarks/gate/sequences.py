@@ -20,7 +20,7 @@ ALPHA = 5_000
 OF_TWENTY = 2_500
 CHUNK = 500
 NULLS, POWERS, FAMILIES = 20_000, 2_000, 1_000
-TIMES_WIDE = 1_000
+TIMES_WIDE, TIMES_LOSING = 1_000, 2_000
 OLD, WIDE = Shape(100, 3), Shape(260, 1)
 
 Told = Callable[[Tally], tuple[int, int]]
@@ -82,11 +82,18 @@ WORLDS: dict[str, Truth] = (
         "a template's scores fall by half": truths.scores(loses=True, gain=0.2),
         "a family loses .2": truths.one_family(0.2),
         "a family loses .3": truths.one_family(0.3),
-        "a challenger that crashes on half of its failures": truths.crashing,
     }
-    | {f"{share:.0%} lost": truths.lossy(0, share, 2) for share in (0.02, 0.05, 0.1, 0.35)}
-    | {f"+.15, {share:.0%} lost": truths.lossy(0.15, share, 2) for share in (0.02, 0.05, 0.1)}
+    | {f"{share:.0%} lost": truths.lossy(0, share) for share in (0.02, 0.05, 0.1, 0.35)}
+    | {f"+.15, {share:.0%} lost": truths.lossy(0.15, share) for share in (0.02, 0.05, 0.1)}
+    | {
+        f"crashes on {crashes:.0%} of its failures, {share:.0%} lost": truths.lossy(0, share, crashes)
+        for crashes, share in ((0.1, 0), (0.2, 0), (0.5, 0), (0.05, 0.02), (0.1, 0.05), (0.2, 0.05), (0.2, 0.1))
+    }
+    | {"passes .8, crashes on 30% of its failures, 10% lost": truths.lossy(0, 0.1, 0.3, 0.8)}
 )
+CRASHING = tuple(world for world in WORLDS if "crashes" in world)
+UNCHARGED = SEQUENTIAL.model_copy(update={"charges_losses": False})
+"""The default rules without a charge for lost runs, to show what it costs and what it is for."""
 
 SIZE = {"promoted": at_most(0.005)}
 RATIOS = {"no difference": 0.5, "+.15": 0.6, "+.30": 0.4, "-.1": 0.3}
@@ -99,7 +106,8 @@ def questions() -> list[Question]:
         *(_null(world, WIDE) for world in ("no difference", "no difference, uneven", "distinct seeds, ±.3")),
         *(_null(world, WIDE) for world in ("rare big gains, distinct seeds", "both arms drift from .8 to .4")),
         *(_null(world, WIDE) for world in ("2% lost", "5% lost", "10% lost")),
-        _null("a challenger that crashes on half of its failures", WIDE, ("promoted", "void")),
+        *(_null(world, WIDE, ("promoted", "void")) for world in CRASHING),
+        *(_uncharged(world, NULLS) for world in CRASHING[-2:]),
         *(_null(world, OLD) for world in ("no difference", "shared seeds, ±.3", "rare big gains, shared seeds")),
         *(_null(world, OLD) for world in ("the same at every repeat", "scores without passes")),
         _null(
@@ -126,10 +134,8 @@ def questions() -> list[Question]:
         *(_power("+.15, uneven", OLD, rules) for rules in (FIXED, SEQUENTIAL)),
         _power("+.15", WIDE, SEQUENTIAL, {"promoted": at_least(0.8)}),
         _power("+.15, uneven", WIDE, SEQUENTIAL, {"promoted": at_least(0.8)}),
-        *(
-            _power(f"+.15, {share} lost", WIDE, SEQUENTIAL, {"void": at_most(0.01)}, ("promoted", "void"))
-            for share in ("2%", "5%", "10%")
-        ),
+        *(_losing(f"+.15, {share} lost") for share in ("2%", "5%", "10%")),
+        *(_uncharged(f"+.15, {share} lost", TIMES_LOSING) for share in ("2%", "5%", "10%")),
         *(
             Question(
                 f"{world}, 100 × 3",
@@ -179,6 +185,15 @@ def _power(
     told = told or ("promoted", "vetoed, of those that pass the test")
     times = POWERS if shape == OLD else TIMES_WIDE
     return Question(f"{world}, {shape}, {_design(rules)}", world, shape, rules, times, 0, told, targets or {})
+
+
+def _losing(world: str) -> Question:
+    found = _power(world, WIDE, SEQUENTIAL, {"void": at_most(0.01)}, ("promoted", "void"))
+    return replace(found, times=TIMES_LOSING)
+
+
+def _uncharged(world: str, times: int) -> Question:
+    return Question(f"{world}, {WIDE}, without the charge", world, WIDE, UNCHARGED, times, 0)
 
 
 def answered(question: Question) -> Answer:

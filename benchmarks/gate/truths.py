@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .looks import Batch
+from .looks import REPLAYS, Batch
 from .worlds import TEMPLATES
 
 Rng = np.random.Generator
@@ -36,10 +36,22 @@ def passing(rng: Rng, chances: tuple[Any, Any], shape: Shape, **also: Any) -> Ba
     """Runs that pass or fail with these chances, shaped (evaluations, instances), in both arms."""
     first, second = ((rng.random((*each.shape, shape.repeats)) < each[..., None]).astype(np.int64) for each in chances)
 
-    def again(one: int, place: int, arm: int, size: int) -> Any:
-        return (rng.random(size) < chances[arm][one, place]).astype(np.int64)
+    def again(one: int, place: int, arm: int, size: int) -> tuple[Any, Any]:
+        return (rng.random(size) < chances[arm][one, place]).astype(np.int64), np.zeros(size, dtype=np.int64)
 
     return Batch(first, second, again, **also)
+
+
+def tried(rng: Rng, chances: Any, lost: float, crashes: float) -> tuple[Any, Any]:
+    """Scores of runs that pass with these chances, and how often each was lost: by the platform, or as it would fail.
+
+    A lost run is tried again as often as the rules play it again; one that is lost each time has no result.
+    """
+    tries = rng.random((*chances.shape, REPLAYS + 1)) < chances[..., None]
+    is_lost = (rng.random(tries.shape) < lost) | (~tries & (rng.random(tries.shape) < crashes))
+    times = np.where(is_lost.all(axis=-1), REPLAYS + 1, (~is_lost).argmax(axis=-1))
+    ends = np.minimum(times, REPLAYS)[..., None]
+    return np.take_along_axis(tries, ends, axis=-1)[..., 0].astype(np.int64), times
 
 
 def _even(_rng: Rng, count: int, shape: Shape) -> Any:
@@ -90,29 +102,21 @@ def drifting(rng: Rng, count: int, shape: Shape) -> Batch:
     return passing(rng, (base, base), shape)
 
 
-def lossy(gain: float, share: float, replays: int) -> Truth:
-    """The platform loses this share of runs in both arms, and plays each lost one again so often."""
+def lossy(gain: float, lost: float, crashes: float = 0.0, base: float = BASE) -> Truth:
+    """The platform loses this share of runs in both arms, and the challenger `crashes` on a share of what it fails."""
 
     def truth(rng: Rng, count: int, shape: Shape) -> Batch:
-        base = _even(rng, count, shape)
-        lost = rng.geometric(1 - share, (2, count, shape.instances)) - 1
-        kept = (lost <= replays).all(axis=0)
-        return passing(rng, (base, base + gain), shape, lost=np.minimum(lost, replays + 1), kept=kept)
+        chances = np.full((2, count, shape.instances), base) + np.array([0, gain])[:, None, None]
+        (first, times), (second, also) = (tried(rng, own, lost, arm * crashes) for arm, own in enumerate(chances))
+        lots = np.stack([times, also])
+
+        def again(one: int, place: int, arm: int, size: int) -> tuple[Any, Any]:
+            return tried(rng, np.full(size, chances[arm, one, place]), lost, arm * crashes)
+
+        kept = (lots <= REPLAYS).all(axis=0)
+        return Batch(first[..., None], second[..., None], again, lost=lots, kept=kept)
 
     return truth
-
-
-def crashing(rng: Rng, count: int, shape: Shape) -> Batch:
-    """A challenger that is no better, and loses half of the runs that it would fail, each played again twice."""
-    base = _even(rng, count, shape)
-    found = passing(rng, (base, base), shape)
-    tries = rng.random((count, shape.instances, 3)) < BASE
-    loses = ~tries & rng.binomial(1, 0.5, tries.shape).astype(bool)
-    ends = np.where(loses.all(axis=2), 3, (~loses).argmax(axis=2))
-    kept = ends < 3  # noqa: PLR2004 (a run and two replays)
-    passed = np.take_along_axis(tries, np.minimum(ends, 2)[..., None], axis=2)
-    lost = np.stack([np.zeros_like(ends), ends])
-    return Batch(found.first, passed.astype(np.int64), found.again, lost=lost, kept=kept)
 
 
 def scores(*, loses: bool, gain: float = 0.0) -> Truth:
@@ -125,8 +129,8 @@ def scores(*, loses: bool, gain: float = 0.0) -> Truth:
         def drawn(arm: int, size: tuple[int, ...]) -> Any:
             return rng.binomial(3, np.broadcast_to(chances[arm][:, None], size))
 
-        def again(_one: int, place: int, arm: int, size: int) -> Any:
-            return rng.binomial(3, chances[arm][place], size)
+        def again(_one: int, place: int, arm: int, size: int) -> tuple[Any, Any]:
+            return rng.binomial(3, chances[arm][place], size), np.zeros(size, dtype=np.int64)
 
         size = count, shape.instances, shape.repeats
         return Batch(drawn(0, size), drawn(1, size), again, grain=4)

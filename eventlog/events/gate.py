@@ -159,8 +159,9 @@ class Verdict(FrozenModel):
 
     `units` is the number of independent units where instances share seeds (None: every instance is one). `looks` are
     those of a group sequential test, `families` the templates that looked worse, `lost` the runs that the platform lost
-    in the champion's and the challenger's arm, counted where lost runs are played again. Of the templates in
-    `one_answer` the verdict claims nothing but these tasks: their seeds are repeats.
+    in the champion's and the challenger's arm, counted where lost runs are played again, `interrupted` those whose
+    process ended before them (None: there are none). Of the templates in `one_answer` the verdict claims nothing but
+    these tasks: their seeds are repeats.
 
     `interval`, `prob_improvement`, `win_rate`, wins, ties, losses, `mcnemar`, `power`, `pairs_needed` (instances for a
     power of 0.8 at this difference), `strata` and `visible` are only reported, except that the bootstrap uses some.
@@ -201,6 +202,7 @@ class Verdict(FrozenModel):
     looks: Annotated[tuple[Look, ...], Field(exclude_if=lambda looks: not looks)] = ()
     families: Annotated[tuple[FamilyCheck, ...], Field(exclude_if=lambda families: not families)] = ()
     one_answer: Annotated[tuple[Name, ...], Field(exclude_if=lambda names: not names)] = ()
+    interrupted: Annotated[tuple[Count, Count] | None, Field(exclude_if=lambda both: both is None)] = None
 
 
 class TaskPlan(FrozenModel):
@@ -214,7 +216,8 @@ class EvaluationOpened(Event):
     """Two artifacts will play a benchmark under these rules, both with the same `executor` (None: plans over HTTP).
 
     `challenge` is the evaluation's number on the benchmark, counted from 1. Opening the evaluation spends `alpha`,
-    whatever its verdict. `suite` holds the plan of every template, for executors that follow plans.
+    whatever its verdict. `suite` holds the plan of every template, for executors that follow plans. `suite_version` is
+    the suite, with its version in the log, by whose operations steps are checked (None: that of the time of opening).
     """
 
     schema_version: ClassVar[int] = 2
@@ -229,6 +232,7 @@ class EvaluationOpened(Event):
     alpha: ScoreMicro
     suite: tuple[TaskPlan, ...]
     executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
+    suite_version: Annotated[Name | None, Field(exclude_if=lambda suite: suite is None)] = None
 
 
 class EvaluationLooked(Event):

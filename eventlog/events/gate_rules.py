@@ -43,7 +43,8 @@ class Rules(FrozenModel):
     standard deviations (one bound for each look but the last). `family_p` is shared by all templates: fresh repeats of
     one that looks worse veto a promotion at that p (0: no veto). Lost runs are played again at most `replays` times.
     `pass_budget` bounds the challenger's cost of a passed run, in micro-dollars, where no pair was passed by both arms
-    (0: unbounded). With `curtails`, confirming repeats stop where no further one can change the decision.
+    (0: unbounded). With `curtails`, confirming repeats stop where no further one can change the decision. With
+    `charges_losses`, places that lost a run are charged to their arm in the test.
 
     Defaults are those of the first design, which the rules of older evaluations leave out; `Rules.default()` has the
     present one. The last four parameters belong only to the bootstrap of the seed documents.
@@ -75,6 +76,7 @@ class Rules(FrozenModel):
     replays: Annotated[int, Field(ge=0, le=10, exclude_if=lambda replays: not replays)] = 0
     pass_budget: Annotated[Count, Field(exclude_if=lambda budget: not budget)] = 0
     curtails: Annotated[bool, Field(exclude_if=lambda curtails: not curtails)] = False
+    charges_losses: Annotated[bool, Field(exclude_if=lambda charges: not charges)] = False
 
     @classmethod
     def seeds(cls) -> Rules:
@@ -88,13 +90,14 @@ class Rules(FrozenModel):
             return cls.seeds()
         fixed = cls(
             test=test,
-            max_missing_p=10_000,
+            max_missing_p=2_000,
             unit="seed",
             family_p=50_000,
             regression_by="score",
             replays=2,
             pass_budget=1_000_000,
             curtails=True,
+            charges_losses=True,
         )
         if test != "group_sequential":
             return fixed

@@ -29,7 +29,10 @@ StepOutcome = Literal[
 
 RunStatus = Literal["completed", "halted", "out_of_budget"]
 
-MissingCause = Literal["environment_down", "environment_refused", "contract_broken", "model_down", "platform_error"]
+MissingCause = Literal[
+    "environment_down", "environment_refused", "contract_broken", "model_down", "platform_error", "interrupted"
+]
+"""Why a run is missing. It was `interrupted` if the process that played it ended first: nothing is charged to it."""
 
 
 class ArmRun(FrozenModel):

@@ -24,12 +24,15 @@ from agents.rollouts.arms import plan_suite
 from agents.rollouts.errors import UnknownTemplate
 from agents.rollouts.play import PLAN
 from agents.suites.bundled import bundled_for
+from agents.suites.in_log import register_suite
 from agents.suites.micro_suite import build_micro_suite
+from agents.suites.tasks import operations_of
 from api.course import Course
+from api.environments.suites import operations_on, pinned_operations
 from api.evaluations.arms import jobs_of_arms
 from api.evaluations.benchmarks import benchmark_tasks, freeze_on
 from api.evaluations.evaluate import challenge, play_and_settle
-from api.evaluations.play import BLOCK
+from api.evaluations.play import BLOCK, Match
 from api.house import House
 from api.queries.champion import present_champion
 from api.reporter import Advance
@@ -261,7 +264,7 @@ def test_lost_runs_are_played_again_under_names_of_their_own_and_only_so_often(h
     drifted = [task.env_seed for task in frozen.tasks if drift_family(task.env_seed) is not CANONICAL]
     executor = Losing(Counter({drifted[0]: 1, drifted[1]: 9}))
     evaluation = challenge(house, frozen, challenger, rules, executor)
-    play_and_settle(house, client, evaluation, Course(tries=1), Quiet(), executor)
+    play_and_settle(house, client, evaluation, Course(), Quiet(), executor)
     names = [event.run.rpartition("__")[2] for event in started(house, evaluation) if "again" in event.run]
     assert sorted(names) == ["again1", "again1", "again2"]
     verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
@@ -271,12 +274,63 @@ def test_lost_runs_are_played_again_under_names_of_their_own_and_only_so_often(h
     assert every_verdict_recomputes(house) == 2
 
 
+@dataclass(frozen=True)
+class Dying:
+    """The plan executor, which dies with the process, as it were, at the first try of these seeds."""
+
+    left: set[int]
+    name: str = PLAN.name
+    offers_logprobs: bool = PLAN.offers_logprobs
+
+    def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
+        if instance.seed in self.left:
+            self.left.remove(instance.seed)
+            raise KeyboardInterrupt
+        return PLAN.execute(assignment, instance, watch)
+
+
+def test_a_run_whose_process_ended_before_it_is_seen_and_costs_nothing(house: House, client: EnvClient) -> None:
+    frozen = a_benchmark(house, client, 24)
+    rules = Rules.default("sign_flip").model_copy(update={"min_pairs": 20})
+    executor = Dying({task.env_seed for task in frozen.tasks[:2]})
+    evaluation = challenge(house, frozen, learned(house), rules, executor)
+    with pytest.raises(KeyboardInterrupt):
+        play_and_settle(house, client, evaluation, Course(max_parallel=1), Quiet(), executor)
+    play_and_settle(house, client, evaluation, Course(), Quiet(), executor)
+    missing = [recorded.event for recorded in house.store.read(types=["RunMissing"])]
+    assert {event.reason for event in missing if isinstance(event, RunMissing)} == {"interrupted"}
+    names = [event.run.rpartition("__")[2] for event in started(house, evaluation) if "again" in event.run]
+    assert names == ["again1"] * len(missing)
+    verdict = house.views().find(VERDICTS)[evaluation].verdict_reached()
+    assert verdict is not None
+    assert (verdict.decision, verdict.lost, verdict.missing) == ("promote", (0, 0), 0)
+    assert sum(verdict.interrupted or ()) == len(missing) == 2
+    assert every_verdict_recomputes(house) == 2
+
+
+def test_steps_are_checked_by_the_suite_that_the_evaluation_was_opened_with(
+    house: House, client: EnvClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen, seen = a_benchmark(house, client, 2), list[Match]()
+    bundled = bundled_for("marketplace")
+    assert bundled is not None
+    first = register_suite(house.store, house.views(), bundled, "ann")
+    rules = Rules(test="bootstrap", min_pairs=1)
+    evaluation = challenge(house, frozen, learned(house), rules, suite=first)
+    opened = house.views().find(VERDICTS)[evaluation].opened_since
+    register_suite(house.store, house.views(), bundled.model_copy(update={"operations": ()}), "ann")
+    monkeypatch.setattr("api.evaluations.evaluate.play_arms", seen.append)
+    play_and_settle(house, client, evaluation, Course(verify_steps=True), Quiet())
+    assert seen[0].operations == operations_of(bundled.operations) != operations_on(house, "marketplace")
+    assert pinned_operations(house, "marketplace", None, Position(opened)) == seen[0].operations
+
+
 def test_an_evaluation_that_is_void_before_anybody_looked_spends_no_alpha(house: House, client: EnvClient) -> None:
     frozen, challenger = a_benchmark(house, client, 20, challengers=1), learned(house)
     executor = Losing(Counter({task.env_seed: 9 for task in frozen.tasks}))
     for number in (1, 2):
         evaluation = challenge(house, frozen, challenger, SEQUENTIAL, executor)
-        said = play_and_settle(house, client, evaluation, Course(tries=1), Quiet(), executor)
+        said = play_and_settle(house, client, evaluation, Course(), Quiet(), executor)
         assert said == f"{evaluation} was decided: void"
         ledger = house.views().find(ALPHA)["b-1"]
         assert (ledger.challenges, ledger.spent_total, ledger.last_number) == (0, 0, number)

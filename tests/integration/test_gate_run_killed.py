@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from api.history.disown import STREAM
-from eventlog.events import EvaluationLooked, EvaluationOpened, EventsDisowned, PriceBookSet, VerdictReached
+from eventlog.events import (
+    EvaluationLooked,
+    EvaluationOpened,
+    EventsDisowned,
+    PriceBookSet,
+    RunMissing,
+    Verdict,
+    VerdictReached,
+)
 from eventlog.store import Append
 from tests.admitted import admitted
 from tests.conftest import Database
@@ -41,10 +49,11 @@ def prepared(project: Project) -> None:
     project.completed(project.begun(FREEZE))
 
 
-def verdict(project: Project) -> str:
+def verdict(project: Project) -> Verdict:
     found = [each for each in project.events(VerdictReached) if each.evaluation == "eval-2"]
     assert len(found) == 1
-    return str(found[0].verdict.model_dump_json())
+    verdict: Verdict = found[0].verdict
+    return verdict
 
 
 @pytest.mark.costly("six real commands, four of them killed, and two evaluations")
@@ -59,7 +68,11 @@ def test_an_evaluation_that_is_killed_goes_on_at_its_look_with_the_same_verdict(
     with project_on(clone("seeded"), tmp_path / "killed") as killed:
         prepared(killed)
         killed.driven(WORDS, KILLS)
-        assert verdict(killed) == expected
+        found = verdict(killed)
+        assert found.model_copy(update={"interrupted": None}) == expected
+        missing = [each.reason for each in killed.events(RunMissing)]
+        assert missing == ["interrupted"] * len(missing)
+        assert sum(found.interrupted or ()) <= len(missing)
         assert [each.look for each in killed.events(EvaluationLooked)] == [each.look for each in looks]
         opened = [each for each in killed.events(EvaluationOpened) if each.evaluation == "eval-2"]
         assert [(each.challenge, each.alpha) for each in opened] == [(1, 5_000)]

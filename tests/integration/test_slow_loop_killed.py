@@ -195,8 +195,11 @@ def finished(at: Project) -> list[tuple[object, ...]]:
 
 
 def rewards(at: Project) -> dict[str, tuple[int, int | None]]:
-    """What each run earned, and after what it cost: who drew other tokens in the same instance differs in that."""
-    return {event.run: (event.score, event.value) for event in at.events(RewardGraded)}
+    """What each run earned, and after what it cost: who drew other tokens in the same instance differs in that.
+
+    A run of an evaluation that was interrupted is begun again under another name, which is left out here.
+    """
+    return {event.run.partition("__again")[0]: (event.score, event.value) for event in at.events(RewardGraded)}
 
 
 def nothing_is_repeated(at: Project, rounds: int) -> None:

@@ -1,0 +1,49 @@
+"""Differences of arms with intervals over training seeds and instances."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.real.differences import two_way
+from benchmarks.real.effort import Effort, quick
+
+OUTCOMES = st.integers(1, 4).flatmap(
+    lambda many: st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=many, max_size=many), min_size=1, max_size=3)
+)
+
+
+def outcomes_of(values: list[list[float]]) -> list[dict[int, float]]:
+    return [dict(enumerate(own)) for own in values]
+
+
+def test_a_difference_that_every_seed_and_instance_has_needs_no_interval() -> None:
+    before, after = outcomes_of([[0.0, 0.0]] * 3), outcomes_of([[1.0, 1.0]] * 3)
+    found = two_way(before, after)
+    assert (found.mean, found.low, found.high, found.by_seed) == (1.0, 1.0, 1.0, (1.0, 1.0, 1.0))
+
+
+def test_training_seeds_that_disagree_widen_the_interval() -> None:
+    before = outcomes_of([[0.0] * 20] * 2)
+    agree = two_way(before, outcomes_of([[1.0] * 10 + [0.0] * 10] * 2))
+    disagree = two_way(before, outcomes_of([[1.0] * 20, [0.0] * 20]))
+    assert agree.mean == disagree.mean == 0.5
+    assert disagree.high - disagree.low > agree.high - agree.low
+
+
+@given(OUTCOMES)
+def test_the_same_arm_twice_differs_by_nothing(values: list[list[float]]) -> None:
+    found = two_way(outcomes_of(values), outcomes_of(values))
+    assert (found.mean, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_no_question_is_asked_twice_in_training_or_held_out() -> None:
+    for effort in (Effort(), quick()):
+        asked = [
+            seed
+            for training_seed in effort.training_seeds
+            for part in range(effort.rounds + 1)
+            for seed in effort.seeds_of(training_seed, part, effort.questions if part else effort.asked)
+        ]
+        assert len(asked) == len(set(asked))
+        assert max(asked) < 9_000 < min(effort.held_out_seeds)
