@@ -1,0 +1,157 @@
+"""The arms of one training seed: SFT on the base's own passed runs, the loop, and a control matched to the loop.
+
+A later step is named by what it follows, and everything is found again in the log, so a killed call is resumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agents.executors.by_weights import ByWeights
+from agents.models.local.host import Host
+from agents.models.model import Model
+from api.cli.output import TerminalReporter
+from api.datasets.demonstrations import keep_tokens
+from api.errors import EmptyDataset
+from api.training.stages import Stage as Training
+from api.training.stages import train_stage, watch_progress
+from api.training.weights import folders_of
+from eventlog.events import GrpoQuery, Query, SftQuery
+from projections.checkpoints import WeightsState
+from projections.frozen_datasets import DatasetState
+from trainer.request import Config
+
+from .effort import OTHERS, TRAINED
+from .stage import ACTOR, NUMBER, Outcomes, Stage, success
+
+LOOP: Final = "loop"
+CONTROL: Final = "control"
+SFT: Final = "sft"
+ARMS: Final = (SFT, CONTROL, LOOP)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What an arm took after its SFT: runs in the environment, steps, and tokens that went through training."""
+
+    runs: int
+    steps: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """The weights of an arm at one training seed, and what they took."""
+
+    name: str
+    training_seed: int
+    state: WeightsState
+    spent: Spent
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """What the arms are made with: the stage, the base in this process, and the base that decodes under a schema."""
+
+    stage: Stage
+    host: Host
+    constrained: Model
+
+    def executor(self, task: str, weights: str) -> ByWeights:
+        """Executor of the base or of a checkpoint on a task."""
+        house = self.stage.house
+        model = self.host.base() if weights == "base" else self.host.adapted_model(weights, folders_of(house))
+        return ByWeights({weights: self.stage.policy(task, model)})
+
+    def held_out(self, name: str, weights: str = "base", model: Model | None = None) -> Mapping[str, Outcomes]:
+        """Outcomes on the held-out instances of every task, greedily; `model` plays under the schema."""
+        found: dict[str, Outcomes] = {}
+        for number, task in enumerate((TRAINED, *OTHERS)):
+            effort = self.stage.effort
+            seeds = effort.held_out_seeds if task == TRAINED else effort.other_seeds
+            plays = self.executor(task, weights) if model is None else self.stage.policy(task, model, NUMBER)
+            found[task] = self.stage.play(f"held-{name}-{number}", task, plays, seeds, weights=weights)
+        return found
+
+    def sft(self, seed: int) -> Arm:
+        """SFT on runs of the base under the schema that passed. Raises EmptyDataset, Paused."""
+        stage, effort = self.stage, self.stage.effort
+        name = f"asked-{seed}"
+        asked = effort.seeds_of(seed, 0, effort.asked)
+        outcomes = stage.play(name, TRAINED, stage.policy(TRAINED, self.constrained, NUMBER), asked, temperature=1.0)
+        TerminalReporter().say(f"training seed {seed}: the base under a schema passes {success(outcomes):.2f}")
+        query = SftQuery(runs="policy", sweep=(name,), tokens=keep_tokens(stage.house.blobs, self.host.folder.path))
+        config = effort.sft.model_copy(update={"seed": seed})
+        state, tokens = self._train(query, f"sft {seed}", config, None, config.rows_per_step)
+        return Arm(SFT, seed, state, Spent(len(asked), config.steps, tokens))
+
+    def loop(self, start: Arm) -> Arm:
+        """Rounds of own runs and GRPO on them, from the SFT of a training seed. Raises Paused."""
+        effort, seed, state = self.stage.effort, start.training_seed, start.state
+        runs = steps = tokens = 0
+        for turn in range(1, effort.rounds + 1):
+            name = f"loop-{seed}-{turn}"
+            asked = effort.seeds_of(seed, turn, effort.questions)
+            outcomes = self._sampled(name, state, asked)
+            runs += len(asked) * effort.siblings
+            TerminalReporter().say(f"training seed {seed}, round {turn}: {success(outcomes):.2f} of its runs pass")
+            config = effort.grpo.model_copy(update={"seed": seed * 100 + turn})
+            rows = config.groups_per_step * effort.siblings
+            try:
+                state, more = self._train(GrpoQuery(reward="score", sweep=(name,)), name, config, state, rows)
+            except EmptyDataset as error:
+                TerminalReporter().say(f"{name}: {error}; its weights stay as they are")
+                continue
+            steps, tokens = steps + config.steps, tokens + more
+        return Arm(LOOP, seed, state, Spent(runs, steps, tokens))
+
+    def control(self, start: Arm, loop: Arm) -> Arm:
+        """SFT on passed runs, from the same SFT: as many runs on the same questions, and as many tokens, as the loop.
+
+        Raises Paused.
+        """
+        effort, seed = self.stage.effort, start.training_seed
+        names: list[str] = []
+        for turn in range(1, effort.rounds + 1):
+            names.append(f"control-{seed}-{turn}")
+            self._sampled(names[-1], start.state, effort.seeds_of(seed, turn, effort.questions))
+        query = SftQuery(runs="policy", sweep=tuple(sorted(names)))
+        try:
+            dataset = self.stage.frozen(query, f"control {seed}")
+        except EmptyDataset as error:
+            TerminalReporter().say(f"control {seed}: {error}; its weights stay as they are")
+            return Arm(CONTROL, seed, start.state, Spent(effort.runs_of_loop, 0, 0))
+        a_step = self.stage.tokens_a_row(dataset) * effort.sft.rows_per_step
+        steps = max(1, round(loop.spent.tokens / a_step))
+        config = effort.sft.model_copy(update={"seed": seed, "steps": steps})
+        state = self._trained(dataset, f"control {seed}", config, start.state)
+        return Arm(CONTROL, seed, state, Spent(effort.runs_of_loop, steps, round(a_step * steps)))
+
+    def _sampled(self, name: str, state: WeightsState, asked: tuple[int, ...]) -> Outcomes:
+        """Play groups of siblings with a checkpoint, at temperature 1."""
+        return self.stage.play(
+            name,
+            TRAINED,
+            self.executor(TRAINED, state.checkpoint),
+            asked,
+            weights=state.checkpoint,
+            siblings=self.stage.effort.siblings,
+            temperature=1.0,
+        )
+
+    def _train(
+        self, query: Query, title: str, config: Config, parent: WeightsState | None, rows: int
+    ) -> tuple[WeightsState, int]:
+        """Train on the rows of a query; also the tokens of all steps of so many rows. Raises EmptyDataset, Paused."""
+        dataset = self.stage.frozen(query, title)
+        tokens = round(self.stage.tokens_a_row(dataset) * rows * config.steps)
+        return self._trained(dataset, title, config, parent), tokens
+
+    def _trained(self, dataset: DatasetState, title: str, config: Config, parent: WeightsState | None) -> WeightsState:
+        self.stage.pause_if_late()
+        reporter = TerminalReporter()
+        with reporter.phase(f"training {title}", config.steps) as advance:
+            watch = watch_progress(advance, reporter.say)
+            return train_stage(self.stage.house, Training(dataset, self.host.folder, parent, config), watch, ACTOR)

@@ -1,0 +1,103 @@
+"""Tasks, seeds and sizes of the demonstration on a real model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from eventlog.events import GrpoConfig, Lora, SftConfig
+
+TRAINED: Final = "reasoning-gym.chain_sum.max_digits-1.max_terms-2"
+"""The task that is trained on: sums and differences of two numbers of one digit."""
+
+OTHERS: Final = (
+    "reasoning-gym.chain_sum.max_digits-1.max_terms-3.min_terms-3",
+    "reasoning-gym.chain_sum.max_digits-2.max_terms-2.min_digits-2",
+    "reasoning-gym.letter_counting.max_words-5.min_words-3",
+)
+"""Held-out tasks, which nothing is trained on: more terms, more digits, another generator."""
+
+BASE: Final = "smollm2"
+PRIMARY: Final = "loop - control"
+"""The one comparison that was named before anything was measured, on held-out instances of the trained task."""
+
+_RANK: Final = Lora(rank=16, alpha=32)
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Sizes. Each training seed has questions of its own for every sweep, so seeds are independent repetitions.
+
+    Rejection sampling asks the base `asked` questions under a schema. The loop plays `rounds` sweeps of `questions`
+    with `siblings` runs each, and trains GRPO on each. The control plays as many runs and trains as many tokens.
+    `held_out` and `held_out_others` are numbers of held-out instances, of the trained task and of each other one.
+    """
+
+    training_seeds: tuple[int, ...] = (1, 2, 3)
+    asked: int = 120
+    rounds: int = 4
+    questions: int = 24
+    siblings: int = 8
+    held_out: int = 60
+    held_out_others: int = 30
+    sealed: int = 200
+    visible: int = 4
+    answer_tokens: int = 24
+    at_once: int = 32
+    sft: SftConfig = field(
+        default_factory=lambda: SftConfig(steps=20, learning_rate="0.0003", rows_per_step=8, threads=2, lora=_RANK)
+    )
+    grpo: GrpoConfig = field(
+        default_factory=lambda: GrpoConfig(
+            steps=6,
+            learning_rate="0.0003",
+            groups_per_step=4,
+            aggregation="bnpo",
+            beta="0.01",
+            max_tokens=24,
+            threads=2,
+            lora=_RANK,
+        )
+    )
+
+    @property
+    def runs_of_loop(self) -> int:
+        """Runs that the loop plays after its SFT."""
+        return self.rounds * self.questions * self.siblings
+
+    def seeds_of(self, training_seed: int, part: int, many: int) -> tuple[int, ...]:
+        """Training questions of one training seed: part 0 is the base's sweep, then one part for each round.
+
+        They lie between 0 and 9,000, where no benchmark has seeds. The control's questions are the loop's.
+        """
+        width = max(self.asked, self.questions)
+        first = (training_seed - 1) * 2_500 + part * width
+        return tuple(range(first, first + many))
+
+    @property
+    def held_out_seeds(self) -> tuple[int, ...]:
+        """Held-out questions of the trained task."""
+        return tuple(range(30_000, 30_000 + self.held_out))
+
+    @property
+    def other_seeds(self) -> tuple[int, ...]:
+        """Held-out questions of each other task."""
+        return tuple(range(30_000, 30_000 + self.held_out_others))
+
+
+def quick() -> Effort:
+    """A trial of every part, in which nothing can be learned."""
+    whole = Effort()
+    return replace(
+        whole,
+        training_seeds=(1, 2),
+        asked=24,
+        rounds=1,
+        questions=6,
+        siblings=4,
+        held_out=6,
+        held_out_others=3,
+        sealed=40,
+        sft=whole.sft.model_copy(update={"steps": 2, "rows_per_step": 4}),
+        grpo=whole.grpo.model_copy(update={"steps": 1}),
+    )
