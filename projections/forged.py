@@ -70,6 +70,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "LoopClosed",
     "RunRequested",
     "RunCancelled",
+    "RunTermsSet",
     "RunsWithdrawn",
     "SubjectErased",
     "TokenIssued",

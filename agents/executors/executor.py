@@ -143,7 +143,14 @@ class Execution:
 
 
 Watch = Callable[[ExecutedStep], Verified | None]
-"""Called with each step right after its execution; may return a check of the step's effect."""
+"""Called with each step right after its execution; may return a check of the step's effect. CostReached ends a walk."""
+
+
+class CostReached(Exception):
+    """A run has cost more than it may: it ends out of budget, and is graded as it stands.
+
+    The Watch of a walked plan raises it, and the model of a policy.
+    """
 
 
 def no_verification(_taken: ExecutedStep) -> Verified | None:

@@ -26,7 +26,7 @@ from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample,
 from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
 from .episodes.surface import EpisodeSurface
-from .executor import Assignment, Called, ExecutedStep, Execution, Verified, Watch, no_verification
+from .executor import Assignment, Called, CostReached, ExecutedStep, Execution, Verified, Watch, no_verification
 from .open_actions import open_schema, open_step_of, open_system_prompt
 from .surface import Acted, HttpSurface, Surface
 
@@ -67,8 +67,9 @@ def wording_budget(wording: Wording) -> int:
 class PolicyExecutor:
     """Executor of a model. `opening` makes the surface of each run.
 
-    `brief` wording is for small models: the text of a page is cut to its beginning. Raises NotOffered if the policy
-    needs screenshots and the model takes no images.
+    `brief` wording is for small models: the text of a page is cut to its beginning. `text_schema` constrains an answer
+    that is taken whole as a text, where the model offers schemas. Raises NotOffered if the policy needs screenshots
+    and the model takes no images.
     """
 
     model: Model
@@ -76,6 +77,7 @@ class PolicyExecutor:
     opening: Opening = over_http
     max_tokens: int = MAX_TOKENS
     wording: Wording = "full"
+    text_schema: Schema | None = None
     name: str = NAME
 
     def __post_init__(self) -> None:
@@ -158,7 +160,9 @@ class _Talk:
         return None
 
     def _schema(self) -> Schema | None:
-        return open_schema(self.actions) if self.actions else answer_schema(SHAPES[self.executor.sight])
+        if not self.actions:
+            return answer_schema(SHAPES[self.executor.sight])
+        return open_schema(self.actions) or self.executor.text_schema
 
     def _step_of(self, sample: Sample) -> Step:
         """The step of an answer. Raises NotAnAction."""
@@ -190,7 +194,7 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
     for index in range(max_steps):
         try:
             step = talk.next(index)
-        except RequestRejected:
+        except (RequestRejected, CostReached):
             if not talk.called:
                 raise
             return end_with("out_of_budget")  # the first request was accepted: the conversation outgrew the context

@@ -8,7 +8,7 @@ from typing import Literal
 from eventlog.events import RunStatus, Step, places
 
 from ..plans import Plan
-from .executor import ExecutedStep, Execution, Verified, Watch, no_verification
+from .executor import CostReached, ExecutedStep, Execution, Verified, Watch, no_verification
 from .surface import Surface
 
 Pictures = Literal["every step", "pages", "none"]
@@ -28,7 +28,11 @@ def walk_plan(
     ahead = places(plan)
     for index, place in enumerate(islice(ahead, max_steps)):
         taken.append(_take(index, plan[place], surface, pictures))
-        if (found := watch(taken[-1])) is not None:
+        try:
+            found = watch(taken[-1])
+        except CostReached:
+            return Execution(tuple(taken), "out_of_budget", verified=tuple(verified))
+        if found is not None:
             verified.append(found)
         if taken[-1].is_failed:
             return Execution(tuple(taken), "halted", verified=tuple(verified))

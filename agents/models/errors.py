@@ -96,3 +96,8 @@ class DrawingFailed(ModelFailure):
 
 class ModelClosed(ModelFailure):
     """The model {model} is closed: expected it to stay open until its last request has ended."""
+
+
+class UsageUnknown(ModelFailure):
+    """The model {model} does not say how many tokens an answer took: expected that it does, because the run may cost only so
+    much. Ask for the run without a limit of its cost, or use a model that reports its usage."""

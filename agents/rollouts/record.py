@@ -61,6 +61,16 @@ def abandon(job: Job, store: EventStore, blobs: BlobStore, executor: str, detail
     return missing if _stands(store, _finish(job, Played((missing,), (), ()))) else None
 
 
+def interrupt(run: str, group: str, store: EventStore) -> None:
+    """Record a run as missing whose process ended before it did. Without effect on a run that has ended.
+
+    The caller must know that nobody plays it. Raises KeyTaken.
+    """
+    detail = "the process that played it ended before it did"
+    missing = RunMissing(run=run, group=group, reason="interrupted", detail=detail)
+    _stands(store, Append(f"run/{run}", (missing,), ACTOR, key=f"finish:{run}"))
+
+
 def _record_start(job: Job, store: EventStore, blobs: BlobStore, executor: str) -> bool:
     """Record the start of a run. False if the log holds a start with another plan or executor."""
     start, plan = start_facts(job, executor)

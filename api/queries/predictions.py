@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from eventlog.events import RunCancelled, Spec, SweepPlanned
+from eventlog.events import RunCancelled, RunMissing, RunTermsSet, Spec, SweepPlanned
 from eventlog.store import EventStore
 from projections.engine.views import Views
 from projections.rewards import REWARDS
@@ -21,12 +21,17 @@ PredictionState = Literal["queued", "running", "parked", "cancelled", "passed", 
 
 
 class PredictionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a prediction stands. `failed` was graded as not passed; `missing` was never graded, and `reason` says why."""
+    """How a prediction stands. `failed` was graded as not passed; `missing` was never graded.
+
+    `reason` says why a run is missing, parked, ungraded, or was ended before its agent said that it was done. `cost` is
+    in micro-dollars.
+    """
 
     run: str
     status: PredictionState
     is_over: bool
     score: int | None = None
+    cost: int | None = None
     reason: str | None = None
     run_path: str
     status_path: str
@@ -45,14 +50,20 @@ def planned_prediction(store: EventStore, run: str) -> tuple[SweepPlanned, Spec]
     raise unknown_run(run)
 
 
-def cancellation_stream(run: str) -> str:
-    """The stream that says that a run was called off."""
+def prediction_stream(run: str) -> str:
+    """The stream with the terms of a run that was asked for; it also says that the run was called off."""
     return f"predict/{run}"
+
+
+def terms_of(store: EventStore, run: str) -> RunTermsSet | None:
+    """The terms that a run was asked for with; None without any."""
+    found = (each.event for each in store.read(stream=prediction_stream(run), types=["RunTermsSet"]))
+    return next((event for event in found if isinstance(event, RunTermsSet)), None)
 
 
 def is_cancelled(store: EventStore, run: str) -> bool:
     """True if a run was called off."""
-    return any(isinstance(each.event, RunCancelled) for each in store.read(stream=cancellation_stream(run)))
+    return any(isinstance(each.event, RunCancelled) for each in store.read(stream=prediction_stream(run)))
 
 
 def prediction_status(store: EventStore, views: Views, run: str, parked: str | None = None) -> PredictionStatus:
@@ -65,8 +76,11 @@ def prediction_status(store: EventStore, views: Views, run: str, parked: str | N
         status = "cancelled"
     elif reward is not None:
         status = "passed" if reward.passed else "failed"
+        reason = None if state is None or state.status == "completed" else state.status
+    elif state is not None and state.status == "missing":
+        status, reason = "missing", _why_missing(store, run)
     elif state is not None and state.is_ended:
-        status, reason = ("missing", state.missing_reason) if state.status == "missing" else ("ungraded", state.status)
+        status, reason = "ungraded", state.status
     elif parked is not None:
         status, reason = "parked", parked
     else:
@@ -76,7 +90,13 @@ def prediction_status(store: EventStore, views: Views, run: str, parked: str | N
         status=status,
         is_over=status not in {"queued", "running", "parked"},
         score=None if reward is None or status == "cancelled" else reward.score,
+        cost=None if reward is None else reward.cost,
         reason=reason,
         run_path=f"/v1/runs/{run}",
         status_path=f"/v1/predict/{run}",
     )
+
+
+def _why_missing(store: EventStore, run: str) -> str | None:
+    ends = (each.event for each in store.read(stream=f"run/{run}", types=["RunMissing"]))
+    return next((f"{end.reason}: {end.detail}" for end in ends if isinstance(end, RunMissing)), None)

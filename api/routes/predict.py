@@ -1,21 +1,20 @@
-"""Predictions: have one run played by the workers of a site, read how it stands, and call it off."""
+"""Predictions: have one run played by the workers of a site, read how it stands, call it off, and have it go on."""
 
 from __future__ import annotations
 
 import json
 from hashlib import sha256
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from anyio import current_time, sleep, to_thread
-from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import ConfigDict, Field, ValidationError
+from fastapi import APIRouter, Depends, Header, Request, Response
 
 from agents.envs.contract import TaskText
 from agents.models.servers.plan import Challenger, challenger_from_suite
 from agents.suites.in_log import suite_for
 from agents.suites.suite_file import suite_from
 from agents.suites.tasks import refuse_planless, templates_of
-from eventlog.events import Artifact, FrozenModel, Suite, Template
+from eventlog.events import Artifact, Suite, Template
 from projections.environments import ENVIRONMENTS
 from projections.runs import PLANLESS
 
@@ -33,12 +32,14 @@ from ..sweeps.predictions import (
     parked_error,
     recorded_model_name,
     request_prediction,
+    resume_prediction,
 )
 from .access import Caller
 from .bodies import hold_body
-from .errors import AppendTooLarge, Unprocessable
-from .problems import faults, problem_of
-from .reading import LIMIT, HouseOf, Id, Limit, reply
+from .errors import AppendTooLarge
+from .predict_body import PredictBody, read_body
+from .problems import CUT, SLOW, problem_of
+from .reading import LIMIT, AfterPosition, HouseOf, Id, Limit, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/predict", tags=["predict"])
@@ -46,40 +47,7 @@ router = APIRouter(prefix="/predict", tags=["predict"])
 WAIT_S: Final = 600
 """The longest wait of a request that is not detached; after it the run goes on."""
 _PAUSE_S: Final = 0.25
-MOST_STEPS: Final = 200
 
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
-
-
-class PredictBody(FrozenModel):
-    """A run that somebody asks for. Fields with an underscore choose how its model draws and which weights it has.
-
-    `suite` names a suite of the log (default: that of the environment), `task_suite` holds one. `state_key`, or
-    `profile_id` with `workflow_id`, makes the run part of a session. What is beyond a bound is refused, never reduced.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
-
-    environment: Text
-    task: Text
-    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
-    suite: Text | None = None
-    task_suite: dict[str, Any] | None = None
-    instruction: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
-    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
-    executor: Literal["plan", "browser", "policy"] = "plan"
-    model: Text | None = None
-    detached: bool = True
-    state_key: Text | None = None
-    profile_id: Text | None = None
-    workflow_id: Text | None = None
-    sampling_temperature: Annotated[float | None, Field(alias="_sampling_temperature", ge=0, le=2)] = None
-    fanout_group_id: Annotated[Text | None, Field(alias="_fanout_group_id")] = None
-    lora_adapter: Annotated[str | None, Field(alias="_lora_adapter")] = None
-    challenger_model: Annotated[str | None, Field(alias="_challenger_model")] = None
-
-
-After = Annotated[int, Query(ge=0, description="positions after this one")]
 Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", min_length=1, max_length=200, description="the same key again gives the same run"),
@@ -106,14 +74,18 @@ _ANSWER = answer_of(queries.PredictionStatus)
     responses={
         200: answer_of(queries.PredictionStatus, "`detached` is false, and the run is over."),
         202: answer_of(queries.PredictionStatus, "The run waits for a worker: its name, and where to look."),
+        400: CUT,
         403: problem_of("The token's role may not have runs played."),
         404: problem_of("There is no such task."),
+        408: SLOW,
         409: problem_of("The key or the group was used for another request, or the state key is in use."),
+        413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
+        429: problem_of("Too many bodies are being received; try again."),
     },
 )
 async def predict(house: HouseOf, token: Caller, raw: RawBody, key: Key = None) -> Response:
     """Plan a run and put it in the queue of its site, whose workers play it (`flywheel worker --site NAME`)."""
-    body = _read(raw)
+    body = read_body(raw)
     run = await to_thread.run_sync(_request, house, token.token, body, key)
     if body.detached:
         return reply(await to_thread.run_sync(_status, house, run), status=202)
@@ -134,7 +106,7 @@ def prediction(house: HouseOf, run_id: Id) -> Response:
     summary="The events of a run that was asked for",
     responses={200: answer_of(event_queries.EventPage), 404: _UNKNOWN},
 )
-def prediction_logs(house: HouseOf, run_id: Id, after: After = 0, limit: Limit = LIMIT) -> Response:
+def prediction_logs(house: HouseOf, run_id: Id, after: AfterPosition = 0, limit: Limit = LIMIT) -> Response:
     """`{"events": [...], "next": position}` in order: pass `next` as `after` for the following page."""
     queries.planned_prediction(house.store, run_id)
     head = house.store.head()
@@ -148,15 +120,16 @@ def cancel(house: HouseOf, token: Caller, run_id: Id) -> Response:
     return reply(_status(house, run_id))
 
 
-def _read(raw: bytes) -> PredictBody:
-    """The body of a request. Raises Unprocessable."""
-    try:
-        return PredictBody.model_validate_json(raw)
-    except ValidationError as error:
-        found = faults(error.errors(include_url=False, include_input=False))
-        where, message = found[0]["where"] or "the body", found[0]["message"]
-        expected = "a `PredictBody`, as /openapi.json describes it"
-        raise Unprocessable(where=where, actual=f"refused ({message})", expected=expected, errors=found) from error
+@router.post(
+    "/{run_id}/resume",
+    status_code=202,
+    summary="Have a run that workers gave up go on",
+    responses={202: _ANSWER, 404: _UNKNOWN, 409: problem_of("The run waits, is under way, or has ended.")},
+)
+def resume(house: HouseOf, run_id: Id) -> Response:
+    """A parked run waits for a worker again. Answers that its model gave before are not asked for again."""
+    resume_prediction(house, run_id)
+    return reply(_status(house, run_id), status=202)
 
 
 def _status(house: House, run: str) -> queries.PredictionStatus:
@@ -186,8 +159,25 @@ def _request(house: House, by: str, body: PredictBody, key: str | None) -> str:
             state_key=_session_of(body),
             key=key,
             suite=suite,
+            max_micro_dollars=_micro(body.max_cost, house.settings.predict_dollars),
+            max_seconds=_seconds(body.max_time_minutes, house.settings.predict_minutes),
+            page_headers=tuple(sorted(body.page_headers.items())),
         ),
     )
+
+
+def _micro(dollars: float | None, most: float) -> int | None:
+    """A cost cap in micro-dollars. Raises NotPredicted beyond the setting."""
+    if dollars is not None and dollars > most:
+        raise NotPredicted(where="max_cost", actual=f"{dollars:g}", expected=f"at most {most:g} dollars")
+    return None if dollars is None else round(dollars * 1_000_000)
+
+
+def _seconds(minutes: float | None, most: float) -> int | None:
+    """A time cap in seconds. Raises NotPredicted beyond the setting."""
+    if minutes is not None and minutes > most:
+        raise NotPredicted(where="max_time_minutes", actual=f"{minutes:g}", expected=f"at most {most:g} minutes")
+    return None if minutes is None else round(minutes * 60)
 
 
 def _session_of(body: PredictBody) -> str | None:

@@ -17,7 +17,7 @@ from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.errors import StartedOtherwise
 from agents.rollouts.play import PLAN, Job, Means, Played
 from agents.rollouts.record import abandon, rollout, stopwatch
-from agents.suites.tasks import NO_OPERATIONS
+from agents.suites.tasks import NO_OPERATIONS, Operations
 from eventlog.blobs.postgres import without_flush
 from eventlog.events import Artifact, RunMissing, Spec, SweepPlanned
 from projections.candidacy import may_return
@@ -93,11 +93,11 @@ def play_jobs(
     course: Course,
     reporter: Reporter,
     executor: Executor = PLAN,
-    suite: str | None = None,
+    operations: Operations | None = None,
 ) -> None:
     """Play every job, at current prices. The first error is raised after all jobs have ended.
 
-    Steps are checked by the operation table of the `suite` in its version (None: of the site's suite).
+    Steps are checked by these `operations` (None: those of the site's suite).
 
     The caller must hold the site's lock, because a run started earlier with another plan is recorded as missing.
     Raises SessionNotKept, NoJudge, and what advisor_of raises, before any job is played.
@@ -105,7 +105,8 @@ def play_jobs(
     for job in jobs:
         refuse_session_not_kept(job.spec.state_key, executor)
     site = next((job.environment for job in jobs), "")
-    operations = operations_on(house, site, suite) if course.verify_steps else NO_OPERATIONS
+    if operations is None or not course.verify_steps:
+        operations = operations_on(house, site) if course.verify_steps else NO_OPERATIONS
     learns = any(job.learns for job in jobs) and executor.name not in PLANLESS
     with (
         watching_of(house.settings, client, operations, verify_steps=course.verify_steps) as watch,
@@ -150,7 +151,7 @@ def _dispatch(house: House, means: Means, title: str, jobs: Sequence[Job], cours
 def _outcomes(
     calls: Sequence[Call[Job]], work: Callable[[Job, StateKey], RunMissing | None], course: Course
 ) -> Iterator[Outcome[Job, RunMissing | None]]:
-    """Outcome of each call. Timed-out runs of an evaluation are retried, because a missing one voids its pair."""
+    """Outcome of each call. Timed-out runs of an evaluation are retried where the course has further tries."""
     for tries_left in reversed(range(course.tries)):
         late = []
         dispatch = Dispatch(calls, work, max_parallel=course.max_parallel, timeout_s=course.timeout_s)

@@ -14,19 +14,22 @@ from agents.models.local.network import PREFIX as TRANSFORMERS
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.record import abandon
 from agents.rollouts.sweep import SeedSweep, plan_sweep, refuse_frozen, siblings_of
-from eventlog.events import Artifact, RunCancelled, RunRequested, SweepPlanned, Template
+from eventlog.events import Artifact, RunCancelled, RunRequested, RunTermsSet, SweepPlanned, Template
 from eventlog.store import Append, Rejected
 from eventlog.weights_folder import read_base
 from projections.engine.views import Views
 from projections.runs import DEMONSTRATION, PLANLESS
 
 from ..environments.suites import seeds_on
-from ..errors import NoModel, NotPredicted, PredictionDiffers
+from ..errors import NoModel, NotPredicted, NotResumable, PredictionDiffers
 from ..house import House
-from ..queries.predictions import PREFIX, cancellation_stream, planned_prediction
+from ..queries.predictions import PREFIX, planned_prediction, prediction_status, prediction_stream
 from .jobs import jobs_of
 from .models import local_folder
 from .plan import first_facts, kept_to_judge
+
+ACTOR: Final = "predict"
+"""Who asked stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
 
 MOST_SIBLINGS: Final = 64
 """Runs of one fan-out group."""
@@ -39,7 +42,8 @@ class Prediction:
     """One run that somebody asks for: what plays which task at which seed.
 
     `request` is the digest of what was asked, `key` the caller's idempotency key. Runs with one `group` are siblings.
-    `model` is the model's name in the log.
+    `model` is the model's name in the log. The run costs at most `max_micro_dollars` and takes at most `max_seconds`;
+    its pages get the headers whose values are in the named variables of the worker.
     """
 
     environment: str
@@ -55,6 +59,9 @@ class Prediction:
     state_key: str | None = None
     key: str | None = None
     suite: str | None = None
+    max_micro_dollars: int | None = None
+    max_seconds: int | None = None
+    page_headers: tuple[tuple[str, str], ...] = ()
 
 
 def recorded_model_name(house: House, model: str | None) -> str:
@@ -114,11 +121,22 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     requested = RunRequested(
         run=spec.spec_id, sweep=sweep, environment=asked.environment, by=asked.by, request=asked.request
     )
-    actor = f"api:{asked.by}"
-    plan = Append(f"sweep/{sweep}", (event,), actor, expect=_version(house, sweep))
-    request = Append(stream, (requested,), actor, expect=0)
-    result = queue.plan(plan, [ticket], [request], alone=None if asked.state_key is None else ticket.state)
+    plan = Append(f"sweep/{sweep}", (event,), ACTOR, expect=_version(house, sweep))
+    further = [Append(stream, (requested,), ACTOR, expect=0), *_terms(asked, spec.spec_id)]
+    result = queue.plan(plan, [ticket], further, alone=None if asked.state_key is None else ticket.state)
     return None if isinstance(result, Rejected) else spec.spec_id
+
+
+def _terms(asked: Prediction, run: str) -> list[Append]:
+    if asked.max_micro_dollars is None and asked.max_seconds is None and not asked.page_headers:
+        return []
+    terms = RunTermsSet(
+        run=run,
+        max_micro_dollars=asked.max_micro_dollars,
+        max_seconds=asked.max_seconds,
+        page_headers=asked.page_headers,
+    )
+    return [Append(prediction_stream(run), (terms,), ACTOR, expect=0)]
 
 
 def _version(house: House, sweep: str) -> int:
@@ -174,8 +192,24 @@ def cancel_prediction(house: House, run: str, by: str) -> bool:
     if abandon(job, house.store, house.blobs, planned.executor or "plan", f"cancelled by {by}") is None:
         return False
     cancelled = RunCancelled(run=run, by=by)
-    house.store.append([Append(cancellation_stream(run), (cancelled,), f"api:{by}", key=f"cancelled:{run}")])
+    house.store.append([Append(prediction_stream(run), (cancelled,), ACTOR, key=f"cancelled:{run}")])
     return True
+
+
+def resume_prediction(house: House, run: str) -> None:
+    """Put a run that workers gave up into the queue again; it goes on from its checkpoint.
+
+    Raises Unknown, and NotResumable for a run that waits, is under way or has ended.
+    """
+    planned, _ = planned_prediction(house.store, run)
+    if RolloutQueue(house.engine, planned.environment).resume(planned.sweep, run):
+        return
+    found = prediction_status(house.store, house.views(), run)
+    if found.is_over:
+        ended = f"it has ended: {found.status}{f', {found.reason}' if found.reason else ''}"
+        raise NotResumable(run=run, actual=ended, way_out="Ask for a new run of the same task and seed")
+    waits = "it waits for a worker" if found.status == "queued" else "a worker plays it"
+    raise NotResumable(run=run, actual=waits, way_out="Wait for it; a worker that is lost gives it back by itself")
 
 
 def parked_error(house: House, run: str) -> str | None:

@@ -22,10 +22,10 @@ from agents.models.model import Model
 from agents.rollouts.dispatching.durable import Facts, Notice, Runner, Terms
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.dispatching.state_keys import StateKey
-from agents.rollouts.play import PLAN, Job, Means, Played
+from agents.rollouts.play import PLAN, Job, Means
 from agents.rollouts.record import stopwatch
 from eventlog.errors import FlywheelError
-from eventlog.events import PairedRule, PromotionRule, RewardGraded, RunFinished, RunMissing, SweepPlanned
+from eventlog.events import PairedRule, PromotionRule, SweepPlanned
 from eventlog.store import Position
 from projections.engine.views import Views
 
@@ -41,9 +41,11 @@ from .backlog import Backlog
 from .executors import inspector_of, refuse_other, worker_of
 from .jobs import give_up, jobs_of, play_one, took_longer
 from .learner import Learner
+from .missing import facts_of_end
 from .plan import set_first_prices
 from .projecting import project
 from .step_checks import Checking, check_nothing
+from .terms import means_of_run, time_limit_of
 
 ACTOR = "worker"
 PAIRED = PairedRule.current()
@@ -107,7 +109,8 @@ class SiteRunner:
         refuse_other(self.executor, met.planned[0], f"Start `{worker_of(met.planned[0])} --retry-parked`.")
         refuse_unserved(self.executor, (met.planned[0].artifact,))
         job = met.job(self.house, ticket.spec)
-        facts = _facts(play_one(self.house, met.means, job, state))
+        with means_of_run(self.house, met.means, ticket, state) as means:
+            facts = facts_of_end(play_one(self.house, means, job, state))
         self._note_missing(job, facts)
         return facts
 
@@ -119,7 +122,11 @@ class SiteRunner:
         """Record a run that takes too long as missing, unless its plan was disowned meanwhile."""
         met = self._meet(ticket)
         if met is not None:
-            give_up(self.house, met.job(self.house, ticket.spec), self.executor, took_longer(self.terms.timeout_s))
+            give_up(self.house, met.job(self.house, ticket.spec), self.executor, took_longer(self.limit_s(ticket)))
+
+    def limit_s(self, ticket: JobTicket) -> float:
+        """Seconds that a run may take."""
+        return time_limit_of(self.house, ticket, self.terms.timeout_s)
 
     def _note_missing(self, job: Job, facts: Facts) -> None:
         """Check why a run is missing. Calls `lost` if the cause would also affect the following runs."""
@@ -180,24 +187,6 @@ class SiteRunner:
             operations=operations,
         )
         return Met(planned, gone, views, means)
-
-
-def _facts(played: Played) -> Facts:
-    """Facts of a played run for the notice; only the status if another process ended it first."""
-    if not played.stands:
-        return {"status": "ended elsewhere"}
-    facts: dict[str, object] = {}
-    for event in played.events:
-        match event:
-            case RunFinished():
-                facts["status"] = event.status
-            case RewardGraded():
-                facts |= {"passed": event.passed, "score": event.score}
-            case RunMissing():
-                facts |= {"status": "missing", "reason": event.reason, "detail": event.detail}
-            case _:
-                pass
-    return facts
 
 
 def see_site(house: House, placed: Placed, site: str, reporter: Reporter) -> None:
@@ -297,4 +286,5 @@ def _runner(at: SiteRunner, tell: Callable[[Notice], None]) -> Runner:
     queue = RolloutQueue(at.house.engine, at.site)
     learner = Learner(at.house, at.rule, tell)
     backlog = Backlog(at.house, at.site, at.executor, learner.learn, learner.may_learn)
-    return Runner(queue, at.play, at.give_up, lambda: backlog.refill(queue), tell, at.terms, at.may_play)
+    refill = partial(backlog.refill, queue)
+    return Runner(queue, at.play, at.give_up, refill, tell, at.terms, at.may_play, at.limit_s)

@@ -119,8 +119,7 @@ class Client:
 
     def run_events(self, run: str, *, as_of: int | str | None = None) -> list[Event]:
         """The events of one run."""
-        answer = self.connection.get(f"/v1/runs/{quote(run)}", as_of=as_of)
-        return [read_record(Event, each) for each in answer["events"]]
+        return list(Listing(self.connection, f"/v1/runs/{quote(run)}", "events", _reader(Event), {"as_of": as_of}))
 
     def datasets(self, *, as_of: int | str | None = None) -> Listing[Dataset]:
         """The frozen datasets, in order of digest."""

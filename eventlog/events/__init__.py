@@ -70,7 +70,7 @@ NAMES: dict[str, str] = {
     ),
     "models": "CheckName ModelRole Said Sampling",
     "plans": "ActionName Spec Step StepType TaskSpec Template places unroll",
-    "predictions": "RunCancelled RunRequested",
+    "predictions": "RunCancelled RunRequested RunTermsSet",
     "policy": "EventsDisowned PriceBookSet RunsWithdrawn SubjectErased TokenIssued TokenRevoked TokenRole",
     "recovery": "RecoveryDecided RecoveryMode RecoveryReason",
     "rewards": "JudgeOpined RewardGraded RewardTerms",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .event import Digest, Event, Name
+from .event import Count, Digest, Event, Name
 
 
 class RunRequested(Event):
@@ -24,3 +24,16 @@ class RunCancelled(Event):
     type: Literal["RunCancelled"] = "RunCancelled"
     run: Name
     by: Name
+
+
+class RunTermsSet(Event):
+    """What a run that was asked for may cost and take at most, and the headers that its pages need.
+
+    The value of a header is the name of a variable of the worker. None: no limit beside the worker's own.
+    """
+
+    type: Literal["RunTermsSet"] = "RunTermsSet"
+    run: Name
+    max_micro_dollars: Count | None
+    max_seconds: Count | None
+    page_headers: tuple[tuple[str, str], ...]

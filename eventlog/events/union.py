@@ -86,6 +86,7 @@ AnyEvent = (
     | delegation.LoopClosed
     | predictions.RunRequested
     | predictions.RunCancelled
+    | predictions.RunTermsSet
     | policy.PriceBookSet
     | policy.RunsWithdrawn
     | policy.EventsDisowned

@@ -123,7 +123,7 @@ def test_a_state_key_is_used_by_one_run_at_a_time(ask: Ask, client: TestClient) 
         ({"environment": "helpdesk"}, 422, "that `flywheel env probe` admitted"),
         ({"instruction": None}, 422, "`instruction`, which this suite leaves"),
         ({"max_steps": 201}, 422, "less than or equal to 200"),
-        ({"max_cost": 5}, 422, "max_cost"),
+        ({"max_dollars": 5}, 422, "max_dollars"),
         ({"profile_id": "p"}, 422, "both of profile_id and workflow_id"),
         ({"state_key": "k", "executor": "policy", "model": "m1"}, 422, "a session of the executor policy"),
         ({"_sampling_temperature": 0.5}, 422, "the executor policy, which alone"),

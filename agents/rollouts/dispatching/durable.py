@@ -90,6 +90,7 @@ class Runner:
     `play` executes a job and returns its facts; for a job that has ended it must change nothing. `give_up` records a
     job that timed out. `refill` adds the jobs that the queue lacks and returns their number. `tell` receives notices.
     While `may_play` returns False, a delivered job waits, outside its timeout; if stopped meanwhile, it is put back.
+    `limit_s` gives the time limit of a job (None: that of the terms for every one).
     """
 
     queue: RolloutQueue
@@ -99,6 +100,7 @@ class Runner:
     tell: Callable[[Notice], None]
     terms: Terms = field(default_factory=Terms)
     may_play: Callable[[], bool] = lambda: True
+    limit_s: Callable[[JobTicket], float] | None = None
     worker_ids: set[int] = field(default_factory=set)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -218,8 +220,9 @@ class Runner:
 
         A process that was suspended finds its job timed out; a job that was redelivered meanwhile is not given up.
         """
+        limit_s = self.terms.timeout_s if self.limit_s is None else await asyncio.to_thread(self.limit_s, ticket)
         future = asyncio.wrap_future(start_call(self.play, ticket, ticket.state))
-        if await ends_within(future, self.terms.timeout_s, away):
+        if await ends_within(future, limit_s, away):
             return future.result()
         future.cancel()  # its thread goes on; its result is dropped
         if not await asyncio.to_thread(self.queue.holds, job):

@@ -18,6 +18,7 @@ from .state_keys import StateKey, plain_name
 
 _HAND_OUT = text("""INSERT INTO profiles AS p (name, ticket) VALUES (:name, 1)
     ON CONFLICT (name) DO UPDATE SET ticket = p.ticket + 1 RETURNING ticket, body""")
+_DISCARD = text("DELETE FROM profiles WHERE name = :name AND ticket = :ticket")
 _HAND_IN = text("UPDATE profiles SET body = :body, at = now() WHERE name = :name AND ticket = :ticket")
 
 
@@ -73,6 +74,11 @@ class TableKeeper:
         with self.engine.begin() as connection:
             values = {"name": name, "ticket": ticket, "body": profile}
             return connection.execute(_HAND_IN, values).rowcount == 1
+
+    def discard(self, name: str, ticket: int) -> None:
+        """Delete a profile if the ticket is the newest."""
+        with self.engine.begin() as connection:
+            connection.execute(_DISCARD, {"name": name, "ticket": ticket})
 
 
 @dataclass(slots=True)

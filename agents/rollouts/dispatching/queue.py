@@ -73,6 +73,8 @@ _PARK = text("""INSERT INTO parked_jobs (job, error) VALUES (:id, :error)
     ON CONFLICT (job) DO UPDATE SET error = excluded.error, at = now()""")
 _PARKED = text("""SELECT j.id, j.args, coalesce(p.error, '') AS error FROM procrastinate_jobs j
     LEFT JOIN parked_jobs p ON p.job = j.id WHERE j.queue_name = :queue AND j.status = 'failed' ORDER BY j.id""")
+_PARKED_SPEC = text("""SELECT id FROM procrastinate_jobs WHERE queue_name = :queue AND status = 'failed'
+    AND args->>'sweep' = :sweep AND args->>'spec' = :spec ORDER BY id LIMIT 1 FOR UPDATE""")
 _FROM_NONE = text("UPDATE procrastinate_jobs SET attempts = 0, scheduled_at = now() WHERE id = :id")
 
 
@@ -232,6 +234,16 @@ class RolloutQueue:
                 connection.execute(_AGAIN, {"id": row.id})
                 connection.execute(_FROM_NONE, {"id": row.id})
         return len(rows)
+
+    def resume(self, sweep: str, spec: str) -> bool:
+        """Requeue the parked job of a spec, with all its attempts. False if it is not parked."""
+        with self.engine.begin() as connection:
+            found = connection.execute(_PARKED_SPEC, {"queue": self.name, "sweep": sweep, "spec": spec}).first()
+            if found is None:
+                return False
+            connection.execute(_AGAIN, {"id": found.id})
+            connection.execute(_FROM_NONE, {"id": found.id})
+        return True
 
     @contextmanager
     def _lock(self, session: LockingSession | None = None) -> Iterator[Cursor]:

@@ -1,0 +1,65 @@
+"""The body of a request for a prediction."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from agents.envs.foreign.dialect import HeaderName
+from eventlog.events import FrozenModel
+
+from .errors import Unprocessable
+from .problems import faults
+
+MOST_STEPS: Final = 200
+
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+HeaderReference = Annotated[str, Field(pattern=r"^\$FLYWHEEL_PAGE_[A-Z0-9_]+$", max_length=200)]
+"""The variable of the worker with a header's value, which is often a secret: the log is read by many."""
+
+
+class PredictBody(FrozenModel):
+    """A run that somebody asks for. Fields with an underscore choose how its model draws and which weights it has.
+
+    `suite` names a suite of the log (default: that of the environment), `task_suite` holds one. `state_key`, or
+    `profile_id` with `workflow_id`, makes the run part of a session. `max_cost` is in dollars. What is beyond a bound
+    is refused, never reduced. `_browser_extra_headers` go on every request for pages; each value names a variable of
+    the worker.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
+
+    environment: Text
+    task: Text
+    seed: Annotated[int, Field(ge=0, le=2**31)] = 0
+    suite: Text | None = None
+    task_suite: dict[str, Any] | None = None
+    instruction: Annotated[str, Field(min_length=1, max_length=100_000)] | None = None
+    max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
+    max_cost: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
+    max_time_minutes: Annotated[float, Field(ge=1 / 60, le=1e6)] | None = None
+    executor: Literal["plan", "browser", "policy"] = "plan"
+    model: Text | None = None
+    detached: bool = True
+    state_key: Text | None = None
+    profile_id: Text | None = None
+    workflow_id: Text | None = None
+    sampling_temperature: Annotated[float | None, Field(alias="_sampling_temperature", ge=0, le=2)] = None
+    fanout_group_id: Annotated[Text | None, Field(alias="_fanout_group_id")] = None
+    lora_adapter: Annotated[str | None, Field(alias="_lora_adapter")] = None
+    challenger_model: Annotated[str | None, Field(alias="_challenger_model")] = None
+    page_headers: Annotated[
+        dict[HeaderName, HeaderReference], Field(alias="_browser_extra_headers", default_factory=dict, max_length=32)
+    ]
+
+
+def read_body(raw: bytes) -> PredictBody:
+    """The body of a request. Raises Unprocessable."""
+    try:
+        return PredictBody.model_validate_json(raw)
+    except ValidationError as error:
+        found = faults(error.errors(include_url=False, include_input=False))
+        where, message = found[0]["where"] or "the body", found[0]["message"]
+        expected = "a `PredictBody`, as /openapi.json describes it"
+        raise Unprocessable(where=where, actual=f"refused ({message})", expected=expected, errors=found) from error

@@ -1,0 +1,53 @@
+"""The terms of predictions as a worker keeps them: limits, headers of pages, and the checkpoint to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+
+from agents.executors import policy
+from agents.executors.terms import RunTerms, under_terms
+from agents.rollouts.dispatching.checkpoints import resume_answers
+from agents.rollouts.dispatching.profiles import TableKeeper
+from agents.rollouts.dispatching.queue import JobTicket
+from agents.rollouts.dispatching.state_keys import StateKey
+from agents.rollouts.play import Means
+
+from ..errors import HeaderUnset
+from ..house import House
+from ..queries.predictions import PREFIX, terms_of
+from ..settings import read_secret
+
+
+def time_limit_of(house: House, ticket: JobTicket, longest_s: float) -> float:
+    """Seconds that a queued run may take: at most those of the worker, and at most those that it was asked for with."""
+    terms = terms_of(house.store, ticket.spec) if ticket.sweep.startswith(PREFIX) else None
+    return longest_s if terms is None or terms.max_seconds is None else min(longest_s, terms.max_seconds)
+
+
+@contextmanager
+def means_of_run(house: House, means: Means, ticket: JobTicket, state: StateKey) -> Iterator[Means]:
+    """The means to play a queued run: those of its sweep, under its own terms if somebody asked for it over REST.
+
+    Raises HeaderUnset.
+    """
+    if not ticket.sweep.startswith(PREFIX):
+        yield means
+        return
+    found = terms_of(house.store, ticket.spec)
+    headers = {} if found is None else {name: _header_value(value, name) for name, value in found.page_headers}
+    most = None if found is None else found.max_micro_dollars
+    is_drawn = means.executor.name == policy.NAME
+    keeping = resume_answers(TableKeeper(house.engine), state) if is_drawn else nullcontext()
+    with keeping as log:
+        terms = RunTerms(means.book, means.stopwatch, most, headers, log)
+        yield replace(means, executor=under_terms(means.executor, terms))
+
+
+def _header_value(reference: str, header: str) -> str:
+    variable = reference.removeprefix("$")
+    found = read_secret(variable)
+    if found is None:
+        raise HeaderUnset(variable=variable, header=header)
+    return found.get_secret_value()
