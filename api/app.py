@@ -43,6 +43,7 @@ from .routes.parameters import check_parameters
 from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
+from .routes.small_bodies import SmallBodies
 from .serving.local_upstream import LocalChampion
 
 DESCRIPTION = f"""
@@ -136,6 +137,7 @@ def create_app(house: House, champion: LocalChampion | None = None) -> FastAPI:
     app.state.places = Places()
     app.state.stream_seconds = event_stream.LONGEST_S
     app.state.is_stopping = lambda: False  # a server that stops tells it, so that streams end
+    app.add_middleware(SmallBodies)
     app.add_middleware(Admission)
     app.add_middleware(PositionHeader)
     problems.install(app)

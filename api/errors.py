@@ -283,5 +283,19 @@ class NotPredicted(FlywheelError):
     """The run was not planned: {where} is {actual}, expected {expected}."""
 
 
+class HeaderUnset(FlywheelError):
+    """The header {header} of the run's pages has no value: {variable} is not set where the worker runs. Set it, start the worker
+    again, and resume the run."""
+
+
+class NotResumable(FlywheelError):
+    """The run {run} cannot be resumed: {actual}. {way_out}."""
+
+
 class PredictionDiffers(FlywheelError):
     """The run was not planned: {what} {key!r} was used for another request ({actual}). Take a new one, or send the same request again."""
+
+
+class OthersRun(FlywheelError):
+    """The run {run!r} was opened with another token, and nothing was written: expected the token that opened it{or_role}. Use that
+    token, or a run id of your own."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from eventlog.events import Memory
     from projections.frames.framing import FrameViews
 
+    from .run_owners import RunOpeners
     from .tokens import TokenCache
 
 
@@ -62,6 +63,13 @@ class House:
         from .tokens import TokenCache
 
         return TokenCache(self.store)
+
+    @cached_property
+    def run_openers(self) -> RunOpeners:
+        """Who opened which run, as far as it was asked of."""
+        from .run_owners import RunOpeners
+
+        return RunOpeners(self.store)
 
     @cached_property
     def frames(self) -> FrameViews:

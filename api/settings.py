@@ -50,6 +50,12 @@ class Settings(BaseSettings):
         "the package's model; unset: none",
     )
     project: str = Field(default="default", description="which log: one PostgreSQL schema each")
+    predict_dollars: float = Field(
+        default=25, gt=0, le=1e6, description="the most that `max_cost` of POST /v1/predict may allow a run, in dollars"
+    )
+    predict_minutes: float = Field(
+        default=60, gt=0, le=1e6, description="the most that `max_time_minutes` of POST /v1/predict may allow a run"
+    )
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
 

@@ -36,6 +36,7 @@ _LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, Int
 
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
     FROM events GROUP BY type""")
+_FIRST_OF = text("SELECT position - events + 1 FROM stream_versions WHERE stream = :stream ORDER BY version LIMIT 1")
 _AT = text("""WITH RECURSIVE search (low, high) AS (
         SELECT min(position) - 1, max(position) FROM events
         UNION ALL
@@ -185,6 +186,12 @@ class PostgresStore:
         with read_connection(self.engine) as connection:
             found = connection.execute(text("SELECT position FROM events ORDER BY position DESC LIMIT 1")).scalar()
         return Position(found or 0)
+
+    def first_of(self, stream: str) -> Recorded | None:
+        """The first event of a stream, or None if it has none. Of an archive only its own segment is read."""
+        with read_connection(self.engine) as connection:
+            found = connection.execute(_FIRST_OF, {"stream": stream}).scalar()
+        return None if found is None else next(self.read(after=Position(found - 1), upto=Position(found)))
 
     def position_at(self, moment: datetime) -> Position:
         """The last position recorded at or before a moment, or 0. A moment without a time zone is UTC."""

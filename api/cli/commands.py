@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -90,7 +91,11 @@ class LazyCommand(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the arguments with the imported command; the context belongs to it."""
-        return self.command.make_context(info_name, args, parent, **extra)
+        command = self.command
+        if not gc.isenabled():  # since the process began
+            gc.freeze()
+            gc.enable()
+        return command.make_context(info_name, args, parent, **extra)
 
 
 def every_command() -> TyperGroup:

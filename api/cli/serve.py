@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Event, Thread
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from ..settings import read_settings
 from ..webhooks.addresses import read_networks
 from ..webhooks.deliver import deliver_until
 from .db import first_token
+from .freed_memory import give_back_until
 from .interrupts import INTERRUPTED, leave_to_server
 from .output import open_project, say
 
@@ -51,16 +53,29 @@ def serve(
         app = create_app(house, champion)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
         app.state.is_stopping = lambda: server.should_exit
-        with webhooks_beside(house), leave_to_server():
+        with work_beside(house), leave_to_server():
             server.run(sockets=[listener])
     raise typer.Exit(INTERRUPTED)
 
 
 @contextmanager
-def webhooks_beside(house: House) -> Iterator[None]:
-    """Deliver to webhooks in a thread until the block ends; a message that is on its way ends first."""
+def work_beside(house: House) -> Iterator[None]:
+    """Deliver to webhooks and give freed memory back, each in a thread, until the block ends.
+
+    A message that is on its way ends first.
+    """
+    with (
+        _thread_beside("webhooks", partial(deliver_until, house)),
+        _thread_beside("freed memory", give_back_until),
+    ):
+        yield
+
+
+@contextmanager
+def _thread_beside(name: str, work: Callable[[Event], None]) -> Iterator[None]:
+    """Work in a thread until the block ends; `work` returns soon after the event that it is given is set."""
     stop = Event()
-    thread = Thread(target=deliver_until, args=(house, stop), name="webhooks", daemon=True)
+    thread = Thread(target=work, args=(stop,), name=name, daemon=True)
     thread.start()
     try:
         yield

@@ -9,7 +9,7 @@ from projections.engine.views import Views
 
 from ..errors import NoChampion
 from .facts import require
-from .history import Since, history_of
+from .history import Since, page_history
 
 
 class ChampionAnswer(msgspec.Struct, frozen=True):
@@ -40,6 +40,5 @@ def show_champion(views: Views) -> ChampionAnswer:
 
 def champion_history(views: Views, *, after: int = 0, limit: int | None = None) -> ChampionHistory:
     """The first `limit` moves of the champion after a position (None: all)."""
-    found = history_of(views, CHAMPIONS, CHAMPION, after=after, limit=None if limit is None else limit + 1)
-    page = found[:limit]
-    return ChampionHistory(history=page, next=page[-1].since if len(page) < len(found) else None)
+    page, following = page_history(views, CHAMPIONS, CHAMPION, after=after, limit=limit)
+    return ChampionHistory(history=page, next=following)

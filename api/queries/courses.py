@@ -10,7 +10,7 @@ from projections.engine.views import Views
 from projections.memories import candidacies
 
 from .facts import find_state
-from .history import Since, history_of
+from .history import Since, page_history
 from .paging import page_after
 
 
@@ -22,10 +22,14 @@ class CoursePage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CourseAnswer(msgspec.Struct, frozen=True):
-    """The last course of a loop on a site, and everything that happened to its courses there, oldest first."""
+    """The last course of a loop on a site, and what happened to its courses there, oldest first.
+
+    `next` is the position to continue after, null where no more follow.
+    """
 
     course: CourseState
     history: tuple[Since[CourseState], ...]
+    next: int | None
 
 
 def list_courses(views: Views, *, after: str | None = None, limit: int | None = None) -> CoursePage:
@@ -34,11 +38,14 @@ def list_courses(views: Views, *, after: str | None = None, limit: int | None = 
     return CoursePage(courses=tuple(page.values()), next=following)
 
 
-def show_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseAnswer:
-    """The last course of a loop on a site, and its history. Raises Unknown."""
+def show_course(
+    views: Views, site: str, loop: CourseLoop = "fast", *, after: int = 0, limit: int | None = None
+) -> CourseAnswer:
+    """The last course of a loop on a site, and a page of its history. Raises Unknown."""
     key = course_key(site, loop)
     state = find_state(views, COURSES, key, what="course", way_out="List them with GET /v1/courses.")
-    return CourseAnswer(course=state, history=history_of(views, COURSES, key))
+    history, following = page_history(views, COURSES, key, after=after, limit=limit)
+    return CourseAnswer(course=state, history=history, next=following)
 
 
 def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:

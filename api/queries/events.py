@@ -58,12 +58,18 @@ def logged_event(recorded: Recorded) -> LoggedEvent:
 
 
 def list_events(
-    store: EventStore, upto: Position, *, after: int, limit: int, stream: str | None = None, kind: str | None = None
+    store: EventStore,
+    upto: Position,
+    *,
+    after: int = 0,
+    limit: int | None = None,
+    stream: str | None = None,
+    kind: str | None = None,
 ) -> EventPage:
-    """The events after a position, of one stream or type where it is given."""
-    types = None if kind is None else (kind,)
-    if stream is None and types is None:
-        upto = Position(min(upto, after + limit + 1))
-    found = list(islice(store.read(after=Position(after), upto=upto, stream=stream, types=types), limit + 1))
+    """At most `limit` events after a position (None: all), of one stream or type where it is given."""
+    types, most = None if kind is None else (kind,), None if limit is None else limit + 1
+    if stream is None and types is None and most is not None:
+        upto = Position(min(upto, after + most))
+    found = list(islice(store.read(after=Position(after), upto=upto, stream=stream, types=types), most))
     page = tuple(logged_event(recorded) for recorded in found[:limit])
-    return EventPage(events=page, next=page[-1].position if len(found) > limit else None)
+    return EventPage(events=page, next=page[-1].position if len(page) < len(found) else None)

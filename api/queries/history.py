@@ -19,9 +19,12 @@ class Since(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
     state: S | None
 
 
-def history_of(
-    views: Views, fold: Fold[S], key: str, *, after: int = 0, limit: int | None = None
-) -> tuple[Since[S], ...]:
-    """The first `limit` states that a key had after a position (None: all), oldest first."""
-    found = views.history(fold, key, after, limit)
-    return tuple(Since(since=change.since, state=change.state) for change in found)
+HistoryPage = tuple[tuple[Since[S], ...], int | None]
+"""States that a key had, oldest first, and the position to continue after; None where no more follow."""
+
+
+def page_history(views: Views, fold: Fold[S], key: str, *, after: int = 0, limit: int | None = None) -> HistoryPage[S]:
+    """A page of at most `limit` states that a key had after a position; None: all of them."""
+    found = views.history(fold, key, after, None if limit is None else limit + 1)
+    page = tuple(Since(since=change.since, state=change.state) for change in found[:limit])
+    return page, page[-1].since if len(page) < len(found) else None

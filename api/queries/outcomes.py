@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -57,7 +58,8 @@ def list_outcomes(
     limit: int | None = None,
 ) -> OutcomePage:
     """A page of outcomes, of one sweep or template where it is given."""
-    found = select_outcomes(frames.read(OUTCOMES, views.upto), sweep=sweep, template=template, after=after)
+    select = partial(select_outcomes, sweep=sweep, template=template, after=after)
+    found = frames.read(OUTCOMES, views.upto, select=select, limit=None if limit is None else limit + 1)
     page = tuple(OutcomeRow(**row) for row in found.head(len(found) if limit is None else limit).iter_rows(named=True))
     untold = find_untold(views, frozenset(row.sweep for row in page if row.sweep is not None))
     told = tuple(replace(row, **_UNTOLD) if row.sweep in untold else row for row in page)

@@ -23,7 +23,7 @@ from projections.taint import withdrawals
 
 from .changes import describe_change
 from .facts import find_state
-from .history import Since, history_of
+from .history import Since, page_history
 from .paging import filter_page, page_after
 from .piece_reports import PieceSummary, StatusRow, TrialRow, status_rows, summarize_piece, trials_of
 
@@ -42,10 +42,14 @@ class PieceList(msgspec.Struct, Generic[S], frozen=True, kw_only=True):
 
 
 class PieceAnswer(msgspec.Struct, Generic[S], frozen=True):
-    """One piece and what it was before, oldest first; in JSON the piece is under the name of its kind."""
+    """One piece and what it was before, oldest first; in JSON the piece is under the name of its kind.
+
+    `next` is the position to continue after, null where no more follow.
+    """
 
     piece: S
     history: tuple[Since[S], ...]
+    next: int | None = None
 
 
 class PieceContent(msgspec.Struct, frozen=True):
@@ -190,12 +194,15 @@ def page_pieces(
     return SummaryPage(pieces=rows, next=following)
 
 
-def show_piece(views: Views, kind: PieceKind, piece: str) -> PieceAnswer[Any]:
-    """A piece with its history. Raises Unknown."""
+def show_piece(
+    views: Views, kind: PieceKind, piece: str, *, after: int = 0, limit: int | None = None
+) -> PieceAnswer[Any]:
+    """A piece with a page of its history. Raises Unknown."""
     fold = FOLDS[kind]
     way_out = f"List them with `flywheel {fold.name} list` or GET /v1/{fold.name}."
     state = find_state(views, fold, piece, what=kind, way_out=way_out)
-    return SINGLES[kind](piece=state, history=history_of(views, fold, piece))
+    history, following = page_history(views, fold, piece, after=after, limit=limit)
+    return SINGLES[kind](piece=state, history=history, next=following)
 
 
 def report_pieces(

@@ -17,7 +17,7 @@ from projections.runs import OUTSIDE, RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
 from ..errors import Unknown
-from .events import LoggedEvent, logged_event
+from .events import LoggedEvent, list_events
 from .facts import find_state
 from .paging import MOST_READ, filter_page, page_after
 from .sealed import hide_results
@@ -91,9 +91,10 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunAnswer(GradedRun, frozen=True, kw_only=True):
-    """A run, its grade in force, and its events."""
+    """A run, its grade in force, and its events; `next` is the position to continue after, null if none follows."""
 
     events: tuple[LoggedEvent, ...]
+    next: int | None
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,17 +184,20 @@ def list_runs(views: Views, wanted: RunFilter, *, after: str | None, limit: int)
     return RunPage(runs=tuple(row_of_run(found) for found in page), next=following)
 
 
-def show_run(store: EventStore, views: Views, run: str, *, is_raw: bool = False) -> RunAnswer:
-    """One run with its grade and events. Raises Unknown.
+def show_run(
+    store: EventStore, views: Views, run: str, *, after: int = 0, limit: int | None = None, is_raw: bool = False
+) -> RunAnswer:
+    """One run with its grade and a page of at most `limit` of its events (None: all of them). Raises Unknown.
 
     Results of a sealed run are left out while its benchmark can judge; with `is_raw` its events tell them.
     """
     state = require_run(views, run)
-    logged = tuple(logged_event(event) for event in store.read(stream=f"run/{run}", upto=views.upto))
+    page = list_events(store, views.upto, after=after, limit=limit, stream=f"run/{run}")
     return RunAnswer(
         run=_mark_run(state, withdrawals(views), erased_runs(views), contaminated=is_contaminated(views, state)),
         reward=None if find_hidden(views, [state]) else views.get(REWARDS, run),
-        events=logged if is_raw else hide_results(views, logged),
+        events=page.events if is_raw else hide_results(views, page.events),
+        next=page.next,
     )
 
 

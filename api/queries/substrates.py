@@ -10,7 +10,7 @@ from projections.engine.views import Views
 from projections.substrates import SUBSTRATES, SubstrateState, SubstrateStats
 
 from .facts import find_state
-from .history import Since
+from .history import Since, page_history
 from .paging import page_after
 
 
@@ -52,10 +52,14 @@ class SubstratePage(msgspec.Struct, frozen=True):
 
 
 class SubstrateAnswer(msgspec.Struct, frozen=True):
-    """One cluster and what it was before, oldest first."""
+    """One cluster and what it was before, oldest first.
+
+    `next` is the position to continue after, null where no more follow.
+    """
 
     cluster: SubstrateCluster
     history: tuple[Since[SubstrateCluster], ...]
+    next: int | None
 
 
 def list_clusters(views: Views, after: str | None = None, limit: int | None = None) -> SubstratePage:
@@ -64,15 +68,15 @@ def list_clusters(views: Views, after: str | None = None, limit: int | None = No
     return SubstratePage(clusters=tuple(_cluster(state) for state in page.values()), next=following)
 
 
-def show_cluster(views: Views, cluster: str) -> SubstrateAnswer:
-    """A cluster with its history. Raises Unknown."""
+def show_cluster(views: Views, cluster: str, *, after: int = 0, limit: int | None = None) -> SubstrateAnswer:
+    """A cluster with a page of its history. Raises Unknown."""
     way_out = "List them with `flywheel substrates list` or GET /v1/substrates."
     state = find_state(views, SUBSTRATES, cluster, what="cluster", way_out=way_out)
-    changes = views.history(SUBSTRATES, cluster)
+    page, following = page_history(views, SUBSTRATES, cluster, after=after, limit=limit)
     history = tuple(
-        Since(since=each.since, state=None if each.state is None else _cluster(each.state)) for each in changes
+        Since(since=each.since, state=None if each.state is None else _cluster(each.state)) for each in page
     )
-    return SubstrateAnswer(cluster=_cluster(state), history=history)
+    return SubstrateAnswer(cluster=_cluster(state), history=history, next=following)
 
 
 def _cluster(state: SubstrateState) -> SubstrateCluster:

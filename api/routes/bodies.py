@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from anyio import CancelScope, current_time
 from fastapi import Request
 from starlette.requests import ClientDisconnect
+from starlette.types import Scope
 
 from eventlog.errors import FlywheelError
 from projections.access import TokenState
@@ -18,6 +19,13 @@ from .errors import BodyCut, BodyTooSlow
 
 BYTES_PER_SECOND = 256 * 1024
 """A body gets one more second for so many bytes that have arrived."""
+
+_OWN_BOUND = "has_own_body_bound"
+
+
+def has_own_bound(scope: Scope) -> bool:
+    """True if a route bounds the body of this request itself."""
+    return bool(scope.get("state", {}).get(_OWN_BOUND))
 
 
 @asynccontextmanager
@@ -35,6 +43,7 @@ async def hold_body(
     Reading stops as soon as the body is too large or late. Raises TooManyBodies, TooManyBytes, `too_large`,
     BodyTooSlow, BodyCut.
     """
+    setattr(request.state, _OWN_BOUND, True)
     announced = request.headers.get("Content-Length", "")
     if announced.isdecimal() and int(announced) > at_most:
         raise too_large(actual=f"{announced} bytes", expected=at_most)

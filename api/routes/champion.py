@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Response
-
-from eventlog.chain import EXACT
+from fastapi import APIRouter, Response
 
 from ..queries import champion as queries
 from .problems import problem_of
-from .reading import LIMIT, Limit, Reading, reply
+from .reading import LIMIT, AfterPosition, Limit, Reading, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/champion", tags=["champion"])
-
-After = Annotated[int, Query(ge=0, le=EXACT, description="moves after this position")]
 
 
 @router.get(
@@ -29,6 +23,6 @@ def champion(views: Reading) -> Response:
 
 
 @router.get("/history", summary="Every move of the champion", responses={200: answer_of(queries.ChampionHistory)})
-def history(views: Reading, limit: Limit = LIMIT, after: After = 0) -> Response:
+def history(views: Reading, limit: Limit = LIMIT, after: AfterPosition = 0) -> Response:
     """`{"history": [{"since": position, "state": ...}], "next": position}`, oldest first; pass `next` as `after`."""
     return reply(queries.champion_history(views, after=after, limit=limit))

@@ -10,7 +10,7 @@ from eventlog.events import CourseLoop
 
 from ..queries import courses as queries
 from .problems import problem_of
-from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
+from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/courses", tags=["courses"])
@@ -39,6 +39,8 @@ def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> R
     summary="The courses of one loop on one environment",
     responses={200: answer_of(queries.CourseAnswer), 404: problem_of("No course of this loop was opened there yet.")},
 )
-def one_environment(views: Reading, environment: Id, loop: Loop = "fast") -> Response:
-    """`{"course": the last, "history": [{"since": position, "state": ...}]}`, oldest first: opened, changed, closed."""
-    return reply(queries.show_course(views, environment, loop))
+def one_environment(
+    views: Reading, environment: Id, loop: Loop = "fast", limit: Limit = LIMIT, after: AfterPosition = 0
+) -> Response:
+    """`{"course": the last, "history": [{"since": position, "state": ...}], "next": position}`, oldest first."""
+    return reply(queries.show_course(views, environment, loop, after=after, limit=limit))

@@ -27,6 +27,11 @@ class AppendTooLarge(FlywheelError):
     put long texts into blobs with POST /v1/blobs, or have FLYWHEEL_APPEND_BYTES raised where `flywheel serve` runs."""
 
 
+class BodyTooLarge(FlywheelError):
+    """The body has {actual}: expected at most {expected} bytes here, and nothing was done. Send only the fields that this address takes;
+    /openapi.json lists them."""
+
+
 class TooManyBodies(FlywheelError):
     """{actual} bodies {what} are being received, as many as may be at once. Nothing was written. Send it again after a second, and fewer
     at a time, or have {setting} raised where `flywheel serve` runs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace as replace_fields
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -19,17 +20,20 @@ from projections.access import TokenState
 from ..house import House
 from ..queries import events as queries
 from ..queries.sealed import hide_results, tells_results
+from ..run_owners import api_actor, refuse_others
 from . import outside
 from .access import Caller
 from .admission import places_of
 from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
 from .problems import CUT, SLOW, faults, problem_of
-from .reading import LIMIT, MOST, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
-from .roles import ALL_RESULTS
+from .reading import LIMIT, MOST, AfterPosition, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
+from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import ANY_EVENT, answer_of
 
 router = APIRouter(prefix="/events", tags=["events"])
+
+_RUN = "run/"
 
 Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 
@@ -55,7 +59,6 @@ def vocabulary() -> dict[str, Any]:
     return {**parts, "AppendBody": schema}
 
 
-After = Annotated[int, Query(ge=0, le=EXACT, description="positions after this one")]
 Type = Annotated[str | None, Query(alias="type", max_length=200, description="events of this type alone")]
 
 
@@ -77,7 +80,7 @@ def read_events(
     house: HouseOf,
     token: Caller,
     upto: Bound,
-    after: After = 0,
+    after: AfterPosition = 0,
     limit: Limit = LIMIT,
     stream: Wanted = None,
     kind: Type = None,
@@ -117,7 +120,7 @@ Key = Annotated[
         200: answer_of(queries.AppendAnswer, "The key was seen with this content: the positions it took then."),
         201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
         400: CUT,
-        403: problem_of("Events that no token's holder, or none of this role, may append."),
+        403: problem_of("Events that no token's holder, or none of this role, may append, or a run of another token."),
         408: SLOW,
         409: problem_of("The stream is at another version, or the key had other content."),
         413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
@@ -143,13 +146,30 @@ def _append(request: Request, house: House, token: TokenState, body: bytes, key:
     append = Append(
         stream=asked.stream,
         events=asked.events,
-        actor=f"api:{token.token}",
+        actor=api_actor(token.token),
         expect=asked.expect,
         key=_append_key(token, key or asked.key or fresh_key()),
         cause=None if asked.cause is None else Position(asked.cause),
     )
-    (outcome,) = house.store.append([append])
-    return _answer(request, outcome)
+    if not asked.stream.startswith(_RUN) or has_role(token, RUNS_OF_OTHERS):
+        return _answer(request, house.store.append([append])[0])
+    return _answer(request, _append_to_own(house, token, append))
+
+
+def _append_to_own(house: House, token: TokenState, append: Append) -> Outcome:
+    """Append to a run that the holder of a token opened, or opens with this. Raises OthersRun.
+
+    An append to a run that nobody opened has to be its first, so that none is to a run that another opens meanwhile.
+    """
+    run = append.stream.removeprefix(_RUN)
+    while (opener := house.run_openers.find(run)) is None:
+        if append.expect:
+            return Conflict(append.stream, append.expect, 0)
+        (outcome,) = house.store.append([replace_fields(append, expect=0)])
+        if not isinstance(outcome, Conflict) or append.expect == 0:
+            return outcome
+    refuse_others(run, opener, token.token)
+    return house.store.append([append])[0]
 
 
 def _append_key(token: TokenState, key: str) -> str:

@@ -51,6 +51,7 @@ _WAYS = {
     "MemoryQuarantined": "`flywheel champion back`",
     "RunRequested": "`POST /v1/predict`",
     "RunCancelled": "`POST /v1/predict/{run}/cancel`",
+    "RunTermsSet": "`POST /v1/predict`",
     "RunsWithdrawn": "`flywheel runs withdraw`",
     "EventsDisowned": "`flywheel log disown`",
     "LoopOpened": "`flywheel delegate run`",

@@ -11,7 +11,7 @@ from projections.memories import LOOSE
 
 from ..queries import pieces as queries
 from .problems import problem_of
-from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
+from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 After = Annotated[str | None, sorted_after(200, "pieces whose id sorts after this")]
@@ -38,8 +38,8 @@ def router_of(kind: PieceKind) -> APIRouter:
         name=f"one_{kind}",
         responses={200: answer_of(queries.SINGLES[kind]), 404: problem_of(f"There is no such {kind}.")},
     )
-    def one_piece(views: Reading, piece_id: Id) -> Response:
-        """The piece and `"history": [{"since": position, "state": ...}]`, oldest first."""
-        return reply(queries.show_piece(views, kind, piece_id))
+    def one_piece(views: Reading, piece_id: Id, limit: Limit = LIMIT, after: AfterPosition = 0) -> Response:
+        """The piece and `"history": [{"since": position, "state": ...}], "next": position`, oldest first."""
+        return reply(queries.show_piece(views, kind, piece_id, after=after, limit=limit))
 
     return router

@@ -36,13 +36,22 @@ from eventlog.errors import (
 )
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
-from ..errors import BadPosition, EmptyDataset, NoModel, NotPredicted, NotSetUp, PredictionDiffers, Unknown
+from ..errors import (
+    BadPosition,
+    EmptyDataset,
+    NoModel,
+    NotPredicted,
+    NotResumable,
+    NotSetUp,
+    OthersRun,
+    PredictionDiffers,
+    Unknown,
+)
 from ..serving.errors import (
     BadCall,
     NoUpstream,
     OpinionRefused,
     OpinionReported,
-    OthersRun,
     PromptTooLarge,
     ReferenceChanged,
     RewardReported,
@@ -60,6 +69,7 @@ from .errors import (
     AppendTooLarge,
     BlobTooLarge,
     BodyCut,
+    BodyTooLarge,
     BodyTooSlow,
     ForeignRunName,
     ForeignStream,
@@ -101,6 +111,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     OpinionRefused: 409,
     OpinionReported: 409,
     RewardReported: 409,
+    NotResumable: 409,
     PredictionDiffers: 409,
     RunClosed: 409,
     SessionBusy: 409,
@@ -108,6 +119,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BlobErased: 410,
     SubjectGone: 410,
     AppendTooLarge: 413,
+    BodyTooLarge: 413,
     BlobTooLarge: 413,
     PromptTooLarge: 413,
     BackwardDifference: 422,

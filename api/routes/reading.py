@@ -43,6 +43,9 @@ Wanted = Annotated[str | None, Query(min_length=1, max_length=200)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="the most items to answer with")]
 
 
+AfterPosition = Annotated[int, Query(ge=0, le=EXACT, description="what came after this position")]
+
+
 def sorted_after(longest: int, description: str) -> Any:
     """The parameter that a list begins after: a name of at most so many characters."""
     return Query(max_length=longest, description=description)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from ..queries import pieces as queries
 from .problems import problem_of
-from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
+from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/rewrites", tags=["rewrites"])
@@ -30,6 +30,6 @@ def list_rewrites(views: Reading, limit: Limit = LIMIT, after: After = None) -> 
     summary="One rewrite with its history",
     responses={200: answer_of(queries.RewriteAnswer), 404: problem_of("There is no such rewrite.")},
 )
-def one_rewrite(views: Reading, rewrite_id: Id) -> Response:
-    """`{"rewrite": ..., "history": [{"since": position, "state": ...}]}`, oldest first."""
-    return reply(queries.show_piece(views, "rewrite", rewrite_id))
+def one_rewrite(views: Reading, rewrite_id: Id, limit: Limit = LIMIT, after: AfterPosition = 0) -> Response:
+    """`{"rewrite": ..., "history": [{"since": position, "state": ...}], "next": position}`, oldest first."""
+    return reply(queries.show_piece(views, "rewrite", rewrite_id, after=after, limit=limit))

@@ -17,6 +17,9 @@ from .errors import RoleTooLow
 ALL_RESULTS: Final[TokenRole] = "admin"
 """The role that reads raw events of sealed runs while their benchmark can judge."""
 
+RUNS_OF_OTHERS: Final[TokenRole] = "operate"
+"""The least role that may write to runs which another token opened."""
+
 RANKS: Final[tuple[str, ...]] = get_args(TokenRole)
 
 ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
@@ -27,6 +30,7 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("POST", "/v1/runs/*/reward"): "ingest",
     ("POST", "/v1/predict"): "operate",
     ("POST", "/v1/predict/*/cancel"): "operate",
+    ("POST", "/v1/predict/*/resume"): "operate",
     ("POST", "/v1/slices"): "operate",
 }
 """The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""
@@ -49,7 +53,12 @@ def least_role(method: str, path: str) -> TokenRole:
     return next(named, "admin")
 
 
+def has_role(holder: TokenState, least: TokenRole) -> bool:
+    """True if a token's role is at least `least`."""
+    return holder.role in RANKS and RANKS.index(holder.role) >= RANKS.index(least)
+
+
 def check_role(holder: TokenState, least: TokenRole, what: str) -> None:
     """Raise RoleTooLow unless a token's role is at least `least`. `what` says what its holder wants to do."""
-    if holder.role not in RANKS or RANKS.index(holder.role) < RANKS.index(least):
+    if not has_role(holder, least):
         raise RoleTooLow(what=what, token=holder.token, actual=holder.role, expected=least)

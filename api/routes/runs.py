@@ -17,10 +17,11 @@ from ..serving.reported_opinions import report_opinion
 from ..serving.reported_rewards import report_reward
 from .access import Caller
 from .errors import ForeignRunName, Unprocessable
-from .problems import NO_TEXT, problem_of
-from .reading import LIMIT, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
-from .roles import ALL_RESULTS
+from .problems import NO_TEXT, SLOW, problem_of
+from .reading import LIMIT, AfterPosition, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
+from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import answer_of
+from .small_bodies import TOO_LARGE
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -93,7 +94,9 @@ class RewardBody(FrozenModel):
     responses={
         200: answer_of(queries.RewardAnswer, "The reward is in the log; the same reward again changes nothing."),
         400: NO_TEXT,
-        403: problem_of("The token did not start this run, or its role may not."),
+        408: SLOW,
+        413: TOO_LARGE,
+        403: problem_of("Another token opened this run, or the role may not."),
         404: problem_of("There is no such run."),
         409: problem_of("The run has another reward, or is missing."),
     },
@@ -102,7 +105,8 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
     """Append the end of the run and its reward: what calls through the capture proxy were worth."""
     if not run_id.startswith(OUTSIDE):
         raise ForeignRunName(what="run", actual=run_id, expected=OUTSIDE)
-    position = report_reward(house, token.token, run_id, round(body.score * 1_000_000), passed=body.passed)
+    score, is_others = round(body.score * 1_000_000), has_role(token, RUNS_OF_OTHERS)
+    position = report_reward(house, token.token, run_id, score, passed=body.passed, is_others=is_others)
     return reply(queries.RewardAnswer(run_id, position))
 
 
@@ -121,6 +125,8 @@ class OpinionBody(FrozenModel):
     responses={
         200: answer_of(queries.OpinionAnswer, "The opinion is in the log; the same opinion again changes nothing."),
         400: NO_TEXT,
+        408: SLOW,
+        413: TOO_LARGE,
         404: problem_of("There is no such run."),
         409: problem_of("The run has not ended or is sealed, or this judge said something else before."),
     },
@@ -148,9 +154,12 @@ def judge_run(house: HouseOf, token: Caller, run_id: Id, body: OpinionBody) -> R
     summary="One run with its reward and events",
     responses={200: answer_of(queries.RunAnswer), 404: problem_of("There is no such run.")},
 )
-def one_run(house: HouseOf, views: Reading, token: Caller, run_id: Id) -> Response:
-    """`{"run": ..., "reward": ... or null, "events": [...]}`.
+def one_run(
+    house: HouseOf, views: Reading, token: Caller, run_id: Id, limit: Limit = LIMIT, after: AfterPosition = 0
+) -> Response:
+    """`{"run": ..., "reward": ... or null, "events": [...], "next": position}`: pass `next` as `after` for more events.
 
     Results of a sealed run are left out while its benchmark can judge; an admin's token reads them in its events.
     """
-    return reply(queries.show_run(house.store, views, run_id, is_raw=token.role == ALL_RESULTS))
+    is_raw = token.role == ALL_RESULTS
+    return reply(queries.show_run(house.store, views, run_id, after=after, limit=limit, is_raw=is_raw))

@@ -16,10 +16,11 @@ from ..datasets.freeze import again, build_dataset, make_rows, refuse_empty, ref
 from ..queries import datasets as queries
 from .access import Caller
 from .errors import Unprocessable
-from .problems import NO_TEXT, problem_of
+from .problems import NO_TEXT, SLOW, problem_of
 from .reading import LIMIT, HouseOf, Limit, Reading, mark, reply, sorted_after
 from .rows import ERASED, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
+from .small_bodies import TOO_LARGE
 
 router = APIRouter(prefix="/slices", tags=["datasets"])
 
@@ -58,6 +59,8 @@ class SliceBody(FrozenModel):
         200: answer_of(queries.SliceAnswer, "These rows were registered by this query before."),
         201: answer_of(queries.SliceAnswer, "They are registered."),
         400: NO_TEXT,
+        408: SLOW,
+        413: TOO_LARGE,
         403: problem_of("The token's role may not register slices."),
         404: problem_of("There is no such group, or bytes that the query names were never put."),
         410: ERASED,

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 
 from ..queries import substrates as queries
 from .problems import problem_of
-from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
+from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/substrates", tags=["substrates"])
@@ -31,6 +31,6 @@ def list_substrates(views: Reading, limit: Limit = LIMIT, after: After = None) -
     summary="The substrates of one cluster, with their history",
     responses={200: answer_of(queries.SubstrateAnswer), 404: problem_of("Nothing was chosen in such a cluster yet.")},
 )
-def one_cluster(views: Reading, cluster: Id) -> Response:
-    """`{"cluster": ..., "history": [{"since": position, "state": ...}]}`, oldest first."""
-    return reply(queries.show_cluster(views, cluster))
+def one_cluster(views: Reading, cluster: Id, limit: Limit = LIMIT, after: AfterPosition = 0) -> Response:
+    """`{"cluster": ..., "history": [{"since": position, "state": ...}], "next": position}`, oldest first."""
+    return reply(queries.show_cluster(views, cluster, after=after, limit=limit))

@@ -25,10 +25,12 @@ from eventlog.events import (
 )
 from eventlog.store import Append, Committed, Conflict
 
+from ..errors import OthersRun
 from ..house import House
+from ..run_owners import actors_of, proxy_actor
 from .calls import ModelAnswer, ModelCall
 from .deployments import Deployment
-from .errors import OthersRun, RunClosed
+from .errors import RunClosed
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -55,7 +57,7 @@ class RunOpening:
     @property
     def actor(self) -> str:
         """Who appends the events of the run: the proxy for the holder of a token."""
-        return f"proxy:{self.token}"
+        return proxy_actor(self.token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,8 @@ class Capture:
         """Where the run stands in the log, None if it did not begin. Raises OthersRun, RunClosed."""
         found: RunProgress | None = None
         for recorded in self.house.store.read(stream=f"run/{opening.run}"):
-            if found is None and recorded.actor not in {opening.actor, f"api:{opening.token}"}:
-                raise OthersRun(run=opening.run)
+            if found is None and recorded.actor not in actors_of(opening.token):
+                raise OthersRun(run=opening.run, or_role="")
             if isinstance(recorded.event, RunFinished | RunMissing | RewardGraded):
                 raise RunClosed(run=opening.run, actual=recorded.event.type)
             calls = 0 if found is None else found.calls

@@ -39,10 +39,6 @@ class OpinionReported(FlywheelError):
     """The judge {judge!r} said something else of the run {run!r} before: expected the same opinion, or another judge's name."""
 
 
-class OthersRun(FlywheelError):
-    """The run {run!r} was started with another token. Use the token that started it, or a run id of your own."""
-
-
 class RunUnnamed(FlywheelError):
     """The request names no run. Put it into the base URL (/ext-NAME/v1) or into the header X-Flywheel-Run."""
 

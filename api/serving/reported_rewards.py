@@ -12,7 +12,8 @@ from eventlog.store import START, Append, Committed, Position
 
 from ..errors import Unknown
 from ..house import House
-from .errors import OthersRun, RewardReported, RunClosed
+from ..run_owners import actors_of, api_actor, refuse_others
+from .errors import RewardReported, RunClosed
 
 VERSION: Final = "reported"
 _NO_STATE: Final = "0" * 64
@@ -32,20 +33,24 @@ class _Ended:
     position: Position = START
 
 
-def report_reward(house: House, token: str, run: str, score_micro: int, *, passed: bool) -> Position:
+def report_reward(
+    house: House, token: str, run: str, score_micro: int, *, passed: bool, is_others: bool = False
+) -> Position:
     """Append the end of a run, unless it ended before, and its reward. Returns the position of the reward.
 
-    The same reward again changes nothing. Raises Unknown, OthersRun, RunClosed, RewardReported, LogUnavailable.
+    With `is_others` the run may be one that another token opened. The same reward again changes nothing. Raises
+    Unknown, OthersRun, RunClosed, RewardReported, LogUnavailable.
     """
     while True:
         found = _read(house, run)
-        _check(found, token, run)
+        _check(found, token, run, is_others=is_others)
         if found.reward is not None:
             if (found.reward.score, found.reward.passed) != (score_micro, passed):
                 raise RewardReported(run=run, actual=found.reward.score)
             return found.position
         events = (*_end(house, run, found), _reward(run, found.group, score_micro, passed=passed))
-        append = Append(stream=f"run/{run}", events=events, actor=found.actor, expect=found.version)
+        actor = found.actor if found.actor in actors_of(token) else api_actor(token)
+        append = Append(stream=f"run/{run}", events=events, actor=actor, expect=found.version)
         (outcome,) = house.store.append([append])
         if isinstance(outcome, Committed):
             return outcome.last
@@ -71,11 +76,11 @@ def _read(house: House, run: str) -> _Ended:
     return found
 
 
-def _check(found: _Ended, token: str, run: str) -> None:
+def _check(found: _Ended, token: str, run: str, *, is_others: bool) -> None:
     if not found.actor:
         raise Unknown(what="run", actual=run, way_out="Begin it with a call through the proxy or with POST /v1/events.")
-    if found.actor not in {f"proxy:{token}", f"api:{token}"}:
-        raise OthersRun(run=run)
+    if not is_others:
+        refuse_others(run, found.actor, token)
     if found.is_missing:
         raise RunClosed(run=run, actual="RunMissing")
 

@@ -25,6 +25,9 @@ from .partitions import Partition, Span, cut_partitions, parts_of
 Progress = Callable[[int], object]
 """Called with the number of positions processed so far."""
 
+Select = Callable[[pl.LazyFrame], pl.LazyFrame]
+"""Keeps some rows of a part."""
+
 
 @dataclass(frozen=True)
 class FrameViews:
@@ -34,20 +37,24 @@ class FrameViews:
     store: PostgresStore
     remembered: dict[str, tuple[int, pl.DataFrame]] = field(default_factory=dict)
 
-    def read(self, frame: Frame, upto: Position) -> pl.DataFrame:
-        """The rows of a frame as of a position, in the frame's order."""
+    def read(
+        self, frame: Frame, upto: Position, *, select: Select | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """The rows of a frame as of a position, in the frame's order: those of a selected part, the first `limit`."""
+        part = self._whole(frame, upto).lazy()
+        rows = frame.read(part if select is None else select(part))
+        return (rows if limit is None else rows.head(limit)).collect()
+
+    def _whole(self, frame: Frame, upto: Position) -> pl.DataFrame:
         after, before = self.remembered.get(frame.name, (0, merge_parts(frame, ())))
         if after > upto:
-            return self._rows(frame, self._part(frame, 0, upto))
+            return self._part(frame, 0, upto)
         found = extend_part(frame, before, self._part(frame, after, upto))
         self.remembered[frame.name] = (upto, found)
-        return self._rows(frame, found)
+        return found
 
     def _part(self, frame: Frame, after: int, upto: int) -> pl.DataFrame:
         return make_parts(self.engine, self.store, (frame,), after, upto).parts[0]
-
-    def _rows(self, frame: Frame, part: pl.DataFrame) -> pl.DataFrame:
-        return frame.read(part.lazy()).collect()
 
 
 @dataclass(frozen=True, slots=True)

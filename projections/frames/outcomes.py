@@ -5,6 +5,8 @@ An event counts only in its run's stream, as in the folds keyed by run; a run's 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from .frame import Events, Frame
@@ -103,21 +105,19 @@ Cell = tuple[str | None, str | None, bool | None]
 
 
 def select_outcomes(
-    rows: pl.DataFrame, *, sweep: str | None = None, template: str | None = None, after: Cell | None = None
-) -> pl.DataFrame:
-    """Rows of outcomes filtered by sweep and template, and after a key, in order."""
+    rows: pl.LazyFrame, *, sweep: str | None = None, template: str | None = None, after: Cell | None = None
+) -> pl.LazyFrame:
+    """Rows filtered by sweep and template, and after a cell in their order: of outcomes, or of their part."""
     for name, wanted in (("sweep", sweep), ("template", template)):
         rows = rows if wanted is None else rows.filter(pl.col(name) == wanted)
-    if after is None:
-        return rows
-    place = _place(after)
-    cells = rows.select("sweep", "template", "is_treated").iter_rows()
-    return rows.filter(pl.Series([_place(cell) > place for cell in cells], dtype=_FLAG))
+    return rows if after is None else rows.filter(_sorts_after(_OF_START, after))
 
 
-def _place(cell: Cell) -> tuple[tuple[bool, str | bool], ...]:
-    """Sort key of a cell: unknown values come first."""
-    return tuple((value is not None, "" if value is None else value) for value in cell)
+def _sorts_after(names: Sequence[str], cell: Sequence[str | bool | None]) -> pl.Expr:
+    """Whether these columns sort after a cell; unknown values come first."""
+    column, value = pl.col(names[0]), cell[0]
+    later = column.is_not_null() if value is None else (column > value).fill_null(value=False)
+    return later if len(names) == 1 else later | (column.eq_missing(value) & _sorts_after(names[1:], cell[1:]))
 
 
 OUTCOMES = Frame(

@@ -73,6 +73,7 @@ class Worker:
     raised: list[Exception] = field(default_factory=list)
     give_up: Callable[[JobTicket], None] = lambda _: None
     refill: Callable[[], int] = lambda: 0
+    limit_s: Callable[[JobTicket], float] | None = None
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -81,7 +82,8 @@ class Worker:
             self.play(ticket)
             return {}
 
-        runner = Runner(self.queue, play, self.give_up, self.refill, self.told.append, self.terms, self.may_play)
+        told, limit_s = self.told.append, self.limit_s
+        runner = Runner(self.queue, play, self.give_up, self.refill, told, self.terms, self.may_play, limit_s)
         try:
             self._loop.run_until_complete(runner.run(self._stop))
         except WorkerLost as error:
@@ -369,6 +371,24 @@ def test_a_job_met_while_a_controller_works_waits_and_is_put_back_where_the_work
     with queue.engine.connect() as connection:
         left = connection.execute(text("SELECT status::text, attempts FROM procrastinate_jobs ORDER BY id")).all()
     assert [tuple(row) for row in left] == ([("todo", 0)] * 2 if is_stopped else [])
+
+
+def test_a_job_is_given_up_after_its_own_time_and_others_are_not(queue: RolloutQueue) -> None:
+    given_up, release = [], Event()
+
+    def play(ticket: JobTicket) -> None:
+        if ticket.spec == "short":
+            assert release.wait(PATIENCE_S)
+
+    def give_up(ticket: JobTicket) -> None:
+        given_up.append(ticket.spec)
+        release.set()
+
+    queue.put([JobTicket("s", "short"), JobTicket("s", "long")])
+    worker = Worker(queue, play, replace(QUICK, timeout_s=PATIENCE_S))
+    worker.give_up, worker.limit_s = give_up, lambda ticket: 0.1 if ticket.spec == "short" else PATIENCE_S
+    worker.start().join(2 * PATIENCE_S)
+    assert (worker.raised, given_up, sorted(worker.kinds())) == ([], ["short"], ["played", "timed_out"])
 
 
 @pytest.mark.parametrize("ending", ["played", "raised", "timed out"])

@@ -13,11 +13,13 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine
 
 from api.house import House
+from api.queries.outcomes import OutcomeRow, list_outcomes, read_place, write_place
 from eventlog.archive.drop import drop
 from eventlog.archive.write import archive
 from eventlog.database import open_engine
 from eventlog.events import RewardGraded, RunStarted
 from eventlog.store import Position
+from projections.frames.outcomes import OUTCOMES
 from tests.conftest import Database
 from tests.golden.test_golden_samples import golden_log, sample
 
@@ -85,6 +87,16 @@ def test_outcomes_come_a_page_at_a_time_and_none_twice(client: TestClient) -> No
     assert pages + found["outcomes"] == every
     assert len(every) == 8
     assert asked(client, limit=8)["next"] is None
+
+
+def test_a_page_makes_no_more_rows_than_it_shows(house: House) -> None:
+    upto = house.views().upto
+    every, first = house.frames.read(OUTCOMES, upto), house.frames.read(OUTCOMES, upto, limit=3)
+    assert (every.height, first.rows()) == (8, every.head(3).rows())
+    page = list_outcomes(
+        house.frames, house.views(), after=read_place(write_place(OutcomeRow(**every.row(2, named=True))))
+    )
+    assert [row.template for row in page.outcomes] == every["template"][3:].to_list()
 
 
 def test_outcomes_are_filtered_by_sweep_and_template(client: TestClient) -> None:

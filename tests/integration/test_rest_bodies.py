@@ -16,9 +16,12 @@ from fastapi import FastAPI
 from api.app import create_app
 from api.house import House
 from api.routes import bodies
+from api.routes.small_bodies import MOST_BYTES
 from api.tokens import issue
 from eventlog.blobs import Blob
 from eventlog.errors import FlywheelError, SubjectGone
+
+from .test_rest_time import EVERY
 
 MESSAGE = MutableMapping[str, Any]
 LIMIT = 100_000
@@ -246,3 +249,59 @@ def test_a_connection_that_ends_within_a_body_is_no_defect(
     status, error = asyncio.run(Sender(app, token).send(cut()))
     assert (status, error["type"]) == (400, "BodyCut")
     assert caplog.records == []
+
+
+# Routes whose body is a few fields ------------------------------------------------------------------------------------
+
+LARGE = {"/v1/blobs", "/v1/events", "/v1/predict"}
+"""Routes that bound their bodies themselves, because these may be large."""
+NO_BODY = {"/v1/predict/{run_id}/cancel", "/v1/predict/{run_id}/resume"}
+SMALL = sorted({path for method, path in EVERY if method != "GET"} - LARGE - NO_BODY)
+
+
+@pytest.fixture
+def operator(house: House) -> str:
+    """A token that may call every route."""
+    return issue(house.store, "operator", "test", "admin")
+
+
+async def padded(size: int) -> AsyncIterator[bytes]:
+    """A body that would be no mistake but for its length."""
+    yield b"{" + b" " * (size - 2)
+    yield b"}"
+
+
+def test_there_are_routes_with_small_bodies() -> None:
+    assert len(SMALL) >= 3
+
+
+@pytest.mark.parametrize("path", SMALL)
+@pytest.mark.parametrize("announced", [True, False], ids=["announced", "unannounced"])
+def test_a_body_of_more_than_64_kib_is_refused_where_a_few_fields_are_expected(
+    app: FastAPI, operator: str, path: str, *, announced: bool
+) -> None:
+    def send(size: int) -> tuple[int, MESSAGE, int]:
+        told = {"content-length": str(size)} if announced else {}
+        sender = Sender(app, operator, path, **{"content-type": "application/json", **told})
+        return *asyncio.run(sender.send(padded(size))), sender.taken
+
+    status, error, _ = send(MOST_BYTES)
+    assert (status, error["type"]) == (422, "InvalidRequest")
+    status, error, taken = send(MOST_BYTES + 1)
+    assert (status, error["type"], error["facts"]["expected"]) == (413, "BodyTooLarge", MOST_BYTES)
+    assert str(MOST_BYTES) in error["message"]
+    assert taken == (0 if announced else MOST_BYTES + 1)
+
+
+def test_an_endless_body_is_read_no_further_than_the_bound(app: FastAPI, operator: str) -> None:
+    sender = Sender(app, operator, "/v1/slices", **{"content-type": "application/json"})
+    status, error = asyncio.run(sender.send(endless()))
+    assert (status, error["type"]) == (413, "BodyTooLarge")
+    assert sender.taken <= MOST_BYTES + 10_000
+    assert "x-log-position" in sender.headers
+
+
+def test_a_small_body_that_does_not_arrive_in_time_is_408(app: FastAPI, operator: str) -> None:
+    slow = Sender(app, operator, "/v1/slices", **{"content-type": "application/json"})
+    status, error = asyncio.run(slow.send(silent()))
+    assert (status, error["type"], slow.headers["connection"]) == (408, "BodyTooSlow", "close")

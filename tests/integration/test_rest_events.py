@@ -247,7 +247,7 @@ def test_a_token_may_do_what_its_role_allows(
 def test_no_token_takes_the_key_of_another_whatever_their_names_are(client: TestClient, house: House) -> None:
     """The holder of the first cannot know what the second will append, nor stand in its way."""
     for name, key in (("a", "b:c"), ("a:b", "c"), ("a%3Ab", "c")):
-        client.headers["Authorization"] = f"Bearer {issue(house.store, name, 'test')}"
+        client.headers["Authorization"] = f"Bearer {issue(house.store, name, 'test', 'operate')}"
         answer = client.post("/v1/events", json=body(key=key), headers={"Idempotency-Key": key})
         assert answer.json()["outcome"] == "committed", name
 

@@ -14,13 +14,14 @@ from api.datasets.freeze import build_dataset, freeze_dataset
 from api.house import House
 from api.queries.champion import champion_history
 from api.queries.pieces import find_pieces
+from api.routes.schemas import answer_schemas
 from api.tokens import issue
 from eventlog.events import ChampionPointed, SftQuery
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 
 from .test_reads_stay_small import rows_touched
-from .test_rest_samples import BASE, SampleRun, append, frozen, planned, record, template
+from .test_rest_samples import BASE, NO_DIGEST, SampleRun, append, frozen, planned, record, template
 from .test_rest_time import READS, filled, needed, paths
 
 NO_LISTS = frozenset({"/v1/champion", "/v1/costs", "/v1/diff", "/v1/taint"})
@@ -232,3 +233,61 @@ def test_the_page_on_rest_needs_no_network_and_no_token(client: TestClient) -> N
         assert answer.status_code == 200, name
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
     assert client.get("/docs/other.js").status_code == client.get("/docs/..%2Fpage.html").status_code == 404
+
+
+# What happened to one thing -------------------------------------------------------------------------------------------
+
+
+def test_the_events_of_a_run_come_in_pages(client: TestClient, house: House) -> None:
+    steps = tuple(sample("StepTaken", run="r", index=number) for number in range(120))
+    house.store.append([Append("run/r", (SampleRun("r").started(NO_DIGEST), *steps), "test")])
+    first = client.get("/v1/runs/r").json()
+    assert (len(first["events"]), first["next"]) == (100, first["events"][-1]["position"])
+    for limit in (50, 121):
+        found = pages(client, "/v1/runs/r", "events", limit)
+        assert [each["type"] for each in found] == ["RunStarted"] + ["StepTaken"] * 120
+
+
+def test_the_history_of_anything_comes_in_pages(client: TestClient, house: House) -> None:
+    fill(house)
+    lost = tuple(sample("RewriteLost", rewrite="rw-0", run=f"r{number}", control_runs=[]) for number in range(4))
+    tried = tuple(sample("PieceTried", kind="hint", piece="hint-0", run=f"r{number}") for number in range(4))
+    opened = sample("CourseOpened", environment="shop")
+    chosen = sample("SubstrateChosen")
+    requests = [Append("rewrite/rw-0", lost, "test"), Append("hint/hint-0", tried, "test")]
+    requests += [Append("course/shop", (each,), "test") for each in (opened, opened, opened)]
+    requests += [Append("substrates", (chosen,) * 3, "test")]
+    house.store.append(requests)
+    (cluster,) = client.get("/v1/substrates").json()["clusters"]
+    for path in (
+        *("rewrites/rw-0", "hints/hint-0", f"substrates/{cluster['environment']}/{cluster['cluster']}"),
+        f"courses/shop?loop={getattr(opened, 'loop', 'fast')}",
+    ):
+        address = f"/v1/{path}"
+        whole = client.get(address).json()
+        assert (len(whole["history"]) >= 2, whole["next"]) == (True, None), path
+        for limit in (1, 2, len(whole["history"])):
+            asked = {"loop": "fast"} if "courses" in path else {}
+            found = pages(client, address.partition("?")[0], "history", limit, **asked)
+            assert found == whole["history"], path
+
+
+def test_every_answer_with_a_history_or_events_takes_a_limit() -> None:
+    taking = [
+        (path, parameters)
+        for path, methods in paths().items()
+        if "get" in methods
+        and (parameters := {each["name"]: each for each in methods["get"].get("parameters", [])})
+        and {"history", "events"} & _fields_of(methods["get"])
+    ]
+    assert len(taking) >= 8
+    for path, parameters in taking:
+        assert {"limit", "after"} <= parameters.keys(), path
+        assert parameters["limit"]["schema"]["maximum"] == 1000
+
+
+def _fields_of(described: dict[str, Any]) -> set[str]:
+    """The fields of what a read answers."""
+    content = described["responses"].get("200", {}).get("content", {}).get("application/json", {})
+    name = content.get("schema", {}).get("$ref", "").rpartition("/")[2]
+    return set(answer_schemas().get(name, {}).get("properties", {}))

@@ -18,7 +18,7 @@ from sqlalchemy import Engine
 
 from api.house import House
 from eventlog.chain import GENESIS, verify_chain
-from eventlog.events import RewriteLost, RewriteWon, RunFinished, RunStarted
+from eventlog.events import RewriteLost, RewriteWon, RunFinished, RunMissing, RunStarted
 from eventlog.postgres import PostgresStore
 from eventlog.store import START
 from projections.champions import CHAMPION, CHAMPIONS
@@ -112,7 +112,10 @@ def test_a_run_killed_again_and_again_counts_nothing_twice_and_a_second_one_goes
     finished = collections.Counter(event.run for event in events if isinstance(event, RunFinished))
     credited = collections.Counter(event.run for event in events if isinstance(event, RewriteWon | RewriteLost))
     treated = {event.run for event in events if isinstance(event, RunStarted) and event.spec.candidate is not None}
-    assert started == finished
+    interrupted = collections.Counter(
+        event.run for event in events if isinstance(event, RunMissing) and event.reason == "interrupted"
+    )
+    assert started == finished + interrupted
     assert set(started.values()) == {1}
     assert credited == collections.Counter(treated)
     assert len(list(verify_chain(store.read_stored(), after=START, previous=GENESIS))) == store.head()

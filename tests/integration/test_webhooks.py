@@ -16,7 +16,7 @@ from time import monotonic, sleep
 import pytest
 
 from api.cli.main import run_command
-from api.cli.serve import webhooks_beside
+from api.cli.serve import work_beside
 from api.house import House
 from api.locks import only_deliverer
 from api.webhooks import deliver, register
@@ -240,7 +240,7 @@ def test_one_process_delivers_at_a_time(telling: House) -> None:
 
 def test_serve_delivers_while_it_runs(telling: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliver, "_ROUND_S", 0.02)
-    with webhooks_beside(telling):
+    with work_beside(telling):
         append(telling, sample("ChampionPointed"))
         deadline = monotonic() + 20
         while not attempts(telling) and monotonic() < deadline:

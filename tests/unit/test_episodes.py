@@ -21,7 +21,7 @@ from agents.executors.executor import Assignment, Execution
 from agents.executors.open_actions import OPEN_PROMPT_VERSION, open_schema, open_system_prompt
 from agents.executors.plan import PlanExecutor
 from agents.executors.policy import PolicyExecutor
-from agents.models.model import CompletionRequest
+from agents.models.model import CompletionRequest, Schema
 from agents.models.scripted import Scripted
 from agents.rollouts.facts import execution_facts
 from eventlog.chain import digest
@@ -54,6 +54,15 @@ def test_a_question_is_answered_once_with_the_whole_answer() -> None:
         assert model.requests[0].schema is None
         assert not play(environment, lambda _: f"{right}0")[1]
         assert not play(environment, lambda _: f"It is {right}.")[1]
+
+
+def test_an_answer_taken_whole_can_be_asked_for_under_a_schema() -> None:
+    number = Schema("number", {"type": "integer"})
+    with open_episodes(SUMS) as environment:
+        model = Scripted(lambda _: "7")
+        executor = PolicyExecutor(model, opening=on_episodes(environment), text_schema=number)
+        executor.execute(Assignment(environment.kind.instruction, (), 1), environment.reset(3))
+    assert [request.schema for request in model.requests] == [number]
 
 
 def test_what_was_answered_is_recorded_with_its_open_name_and_its_argument_as_a_blob() -> None:

@@ -15,7 +15,7 @@ from eventlog.events import RewardGraded, RunMissing, RunStarted, StepTaken
 from eventlog.store import Recorded
 from projections.engine.rows import row_of
 from projections.frames.frame import Frame, digest_part, events_of, extend_part, merge_parts, part_of
-from projections.frames.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES
+from projections.frames.outcomes import FRAMES, OUTCOMES, STEP_OUTCOMES, Cell, select_outcomes
 from tests.golden.test_golden_samples import golden_log, sample
 
 from .test_folds_samples import told
@@ -96,3 +96,24 @@ def test_no_part_holds_a_float_and_nothing_makes_an_empty_part(frame: Frame) -> 
     assert not any(kind.is_float() for kind in frame.part.values())
     assert merge_parts(frame, ()).height == 0
     assert dict(merge_parts(frame, ()).schema) == dict(frame.part)
+
+
+def _sort_key(cell: Cell) -> tuple[tuple[bool, str | bool], ...]:
+    return tuple((value is not None, "" if value is None else value) for value in cell)
+
+
+CELLS: list[Cell] = [
+    (sweep, template, is_treated)
+    for sweep in (None, "", "a", "ü")
+    for template in (None, "a", "b")
+    for is_treated in (None, False, True)
+]
+
+
+@pytest.mark.parametrize("after", CELLS)
+def test_a_page_begins_after_any_cell(after: Cell) -> None:
+    rows = pl.LazyFrame(
+        CELLS, schema={"sweep": pl.String, "template": pl.String, "is_treated": pl.Boolean}, orient="row"
+    )
+    expected = [cell for cell in CELLS if _sort_key(cell) > _sort_key(after)]
+    assert select_outcomes(rows, after=after).collect().rows() == expected
