@@ -12,7 +12,7 @@ from eventlog.events import HintRecorded, ModelCalled, PromotionRule, RecoveryDe
 from ..executors.executor import Called, Execution
 from ..learning.capture import Captured
 from ..learning.inspection import Inspector
-from ..learning.looking import failing_steps, say_proposals
+from ..learning.inspection_hints import failing_steps, say_proposals
 from ..learning.recovery.budgets import Budgets
 from ..learning.recovery.failing import Failing
 from ..learning.recovery.recover import recover

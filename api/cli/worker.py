@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from agents.envs.closing import UNCLOSED
 from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
+from agents.envs.unclosed_instances import UNCLOSED
 from agents.executors.executor import Executor
 from agents.models.model import Model
 from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms

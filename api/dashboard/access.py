@@ -15,8 +15,8 @@ from projections.access import TokenState
 
 from ..house import House
 from ..routes.access import access_views
+from ..routes.as_of import HouseOf, mark
 from ..routes.errors import RoleTooLow
-from ..routes.reading import HouseOf, mark
 from ..routes.roles import RANKS, check_role
 from ..tokens import find_token, has_any, holder
 from .errors import ForgedForm, SignedOut, TokenRefused

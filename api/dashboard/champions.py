@@ -16,7 +16,7 @@ from ..queries.champion import champion_history
 from ..queries.difference import show_difference
 from ..queries.evaluations import list_benchmark_ledgers
 from ..queries.overview import show_overview
-from ..routes.reading import HouseOf, Reading
+from ..routes.as_of import HouseOf, Reading
 from .pages import render_page
 
 router = APIRouter()

@@ -23,7 +23,7 @@ from ..queries.evaluations import (
 )
 from ..queries.untold import may_tell
 from ..queries.verdicts import find_verdict
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()

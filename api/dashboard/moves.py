@@ -15,7 +15,7 @@ from projections.access import TokenState
 from projections.memories import candidacies, piece_kind
 
 from ..errors import Unknown
-from ..routes.reading import HouseOf
+from ..routes.as_of import HouseOf
 from ..routes.roles import check_role
 from .access import ACTOR, OPERATOR, Operator, Text, Visitor
 from .errors import NotConfirmed

@@ -20,7 +20,7 @@ from ..queries.runs import count_ended_runs
 from ..queries.success import SuccessCurve, success_curves
 from ..queries.sweeps import list_sweeps, plans_of
 from ..queries.trainings import list_trainings
-from ..routes.reading import HouseOf, Reading
+from ..routes.as_of import HouseOf, Reading
 from ..sweeps.progress import sweep_progress
 from .pages import render_page
 

@@ -15,7 +15,7 @@ from ..errors import Unknown
 from ..house import House
 from ..queries.runs import RunFilter, find_runs, pick_runs, unknown_run
 from ..queries.timelines import TurnPair, align_turns, read_timeline, recent_runs
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import HEADERS, render_page
 
 router = APIRouter()

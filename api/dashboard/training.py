@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from ..queries.checkpoints import page_checkpoints
 from ..queries.trainings import Curves, list_trainings, show_training
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()

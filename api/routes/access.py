@@ -19,8 +19,8 @@ from projections.errors import ProjectionParked
 
 from ..house import House
 from ..tokens import has_any, holder
+from .as_of import HouseOf, mark
 from .errors import NotAuthorized
-from .reading import HouseOf, mark
 from .roles import check_role, least_role
 
 _BEARER = HTTPBearer(auto_error=False, description="a token of `flywheel token issue NAME`")

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Response
 from ..datasets.card import card_of
 from ..datasets.freeze import load
 from ..queries import datasets as queries
+from .as_of import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .rows import ARROW, ERASED, NDJSON, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 

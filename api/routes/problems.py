@@ -63,6 +63,7 @@ from ..serving.errors import (
     UpstreamRefused,
 )
 from ..tokens import TokenNameTaken
+from .as_of import POSITION_HEADER, position_for, reply
 from .errors import (
     AppendConflict,
     AppendKeyReused,
@@ -83,7 +84,6 @@ from .errors import (
     TooManyStreams,
     Unprocessable,
 )
-from .reading import POSITION_HEADER, position_for, reply
 
 _LOG = logging.getLogger(__name__)
 

@@ -30,10 +30,10 @@ from ..serving.local_upstream import LocalChampion, LocalUpstream
 from ..serving.upstream import AnyUpstream, check_model, open_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
+from .as_of import house_of
 from .bodies import hold_body
 from .errors import ForeignRunName
 from .problems import error_status
-from .reading import house_of
 
 ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200

@@ -43,7 +43,7 @@ from .jobs import give_up, jobs_of, play_one, took_longer
 from .learner import Learner
 from .missing import facts_of_end
 from .plan import set_first_prices
-from .projecting import project
+from .projector import project
 from .step_checks import Checking, check_nothing
 from .terms import means_of_run, time_limit_of
 

@@ -32,8 +32,8 @@ from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
-from trainer.making import making_in
 from trainer.request import DatasetRef, ParentRef, TrainingRequest, WarmupRequest
+from trainer.scratch_folder import scratch_folder
 
 from ..datasets import freeze
 from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
@@ -136,7 +136,7 @@ def working_folder(house: House, stage: Stage, doing: Literal["training", "verif
 
     So an attempt that lost its lock in the database keeps its files to itself.
     """
-    return making_in(house.settings.model_folder.resolve(), f"{doing}-{house.settings.project}-{stage.name}")
+    return scratch_folder(house.settings.model_folder.resolve(), f"{doing}-{house.settings.project}-{stage.name}")
 
 
 def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> StageOutput:

@@ -35,7 +35,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import EMPTY, a_store, add, spec, template, views
-from tests.unit.test_decide import play
+from tests.unit.test_fast_decide import play
 
 SITE = "marketplace"
 SHOWN = f"{SITE}-shown-1"

@@ -12,9 +12,9 @@ import httpx2
 
 from ..clients.wire import REFUSED, Facts, Wire
 from ..contract import LARGEST_SEED
+from .answers import changed_fields, is_unknown_task, state_fingerprint
 from .client import ABSENT
 from .dialect import Dialect, MutationFields, Seeding
-from .reading import changed_fields, is_unknown_task, state_fingerprint
 from .witnesses import find_witnesses
 
 NO_TASK: Final = "flywheel.no_such_task"

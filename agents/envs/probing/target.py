@@ -11,9 +11,9 @@ from typing import Final
 
 from ..clients.pages import Absent
 from ..clients.session import Session
-from ..closing import close_or_count
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
+from ..unclosed_instances import close_or_count
 from .walking import random_walk
 
 CONTROL: Final = "control"

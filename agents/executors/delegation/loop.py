@@ -43,11 +43,11 @@ from ...delegation.rules import (
 )
 from ...delegation.view import manager_view
 from ...models.model import ChatMessage, Model
-from .asking import ManagerTurn, decision_event
 from .clock import charge_meanwhile
 from .fanout import Fanout, SubmanagerTree, child_name
 from .forge import Forge
 from .journal import LoopJournal
+from .manager_turn import ManagerTurn, decision_event
 from .sandbox import ToolSandbox
 from .settling import end_event, judge_iteration, reason_converged, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
