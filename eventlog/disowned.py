@@ -17,6 +17,6 @@ def read_in_force(
     actor: str | None = None,
 ) -> Iterator[Recorded]:
     """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
-    gone = store.disowned(upto)
+    gone = store.disowned_positions(upto)
     found = store.read(after=after, upto=upto, stream=stream, types=types, actor=actor)
     return (each for each in found if each.position not in gone)

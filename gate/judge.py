@@ -180,7 +180,7 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
     last = looks.last if looks else None
     is_charged = rules.charges_losses and has_losses(champion, challenger, benchmark, tasks)
     tested = early or last or _sign_flip(units.flat if units else (), rules, spent.alpha)
-    failing = _failing(champion, challenger, benchmark, tasks) if is_charged else ()
+    failing = _with_lost_as_failed(champion, challenger, benchmark, tasks) if is_charged else ()
     if is_charged and isinstance(tested, SignFlip):
         charged = _charged_values(champion, challenger, benchmark, tasks, rules, compared)
         tested = max(tested, _sign_flip(charged, rules, spent.alpha), key=lambda each: each.p)
@@ -237,7 +237,7 @@ def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     return sign_flip(values, _most_draws(rules, alpha), rules.max_exact, rules.rng_seed)
 
 
-def _failing(
+def _with_lost_as_failed(
     champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Sequence[BenchmarkTask]
 ) -> tuple[PairedInstance, ...]:
     """The instances with places that lost a run as failed in the arm that lost it."""

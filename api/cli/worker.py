@@ -144,7 +144,7 @@ def worker(
             doing = stack.enter_context(playing)
             doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
             if verify_steps:
-                checking = _checking(house, placed.environment, site, stack)
+                checking = _step_checks(house, placed.environment, site, stack)
             client = placed.environment if "runner" in chosen else None
             asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
             advisor = stack.enter_context(asking)
@@ -181,7 +181,7 @@ def worker(
         raise typer.Exit(1)
 
 
-def _checking(house: House, client: Environment, site: str, stack: ExitStack) -> Checking:
+def _step_checks(house: House, client: Environment, site: str, stack: ExitStack) -> Checking:
     """Checks of steps by each sweep's own suite version. Raises NoJudge if they need a judge and there is none."""
     refuse_unchecked(house.settings, client, verify_steps=True)
 

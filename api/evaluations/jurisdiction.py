@@ -110,27 +110,29 @@ def judged_sites(house: House, views: Views, pieces: Collection[str]) -> dict[st
     states = candidacies(views)
     since = {name: states[name].promoted_since or 0 for name in pieces if name in states}
     found: dict[str, set[str]] = {name: set() for name in pieces}
-    for state in _promoting(views):
+    for state in _promoting_verdicts(views):
         champion, challenger = state.artifacts()
         names = {name for name in since if challenger.memory.upto >= since[name]}
         if names:
             site = require(views.get(BENCHMARKS, state.benchmark)).environment
-            for name in names.intersection(_entered(house, champion, challenger)):
+            for name in names.intersection(_entered_pieces(house, champion, challenger)):
                 found[name].add(site)
     return {name: frozenset(sites) for name, sites in found.items()}
 
 
 def _weights_judged(views: Views, challenger: Artifact) -> Sites:
     """The sites with a promoting verdict on these weights."""
-    names = {state.benchmark for state in _promoting(views) if state.artifacts()[1].weights == challenger.weights}
+    names = {
+        state.benchmark for state in _promoting_verdicts(views) if state.artifacts()[1].weights == challenger.weights
+    }
     return frozenset(state.environment for state in views.pick(BENCHMARKS, names).values())
 
 
-def _promoting(views: Views) -> Iterable[VerdictState]:
+def _promoting_verdicts(views: Views) -> Iterable[VerdictState]:
     return (state for state in views.find(VERDICTS).values() if state.decision == "promote")
 
 
-def _entered(house: House, champion: Artifact, challenger: Artifact) -> tuple[str, ...]:
+def _entered_pieces(house: House, champion: Artifact, challenger: Artifact) -> tuple[str, ...]:
     """The pieces that a challenger had and its champion had not or had otherwise."""
     scope = challenger.memory.scope
     if scope is not None and scope.base == champion.memory.digest:

@@ -86,7 +86,7 @@ class Capture:
     def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
         if self._progress(opening) is None:
-            started = self._started(opening)
+            started = self._start_event(opening)
             stream = f"run/{opening.run}"
             append = Append(stream=stream, events=(started,), actor=opening.actor, expect=0)
             (outcome,) = self.house.store.append([append])
@@ -147,7 +147,7 @@ class Capture:
         with self._lock:
             self._known.pop(_key(opening), None)
 
-    def _started(self, opening: RunOpening) -> RunStarted:
+    def _start_event(self, opening: RunOpening) -> RunStarted:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])

@@ -74,7 +74,7 @@ def find_challenger(house: House, wanted: Challenger, model: str | None = None) 
         raise ChallengerUnfit(actual=f"the reference {reference}", expected="a checkpoint of the log")
     folder_of: FolderOf = folders_of(house)
     if path.is_file():
-        place = _published(state, path)
+        place = _published_place(state, path)
         kind: Kind = "adapter" if place.form == _ADAPTER else "merged"
         file = adopt_file(settings.model_folder, path, state.checkpoint, state.base, kind)
         settings = settings.model_copy(update={"model_gguf": _MERGED.get(place.form, settings.model_gguf)})
@@ -117,7 +117,7 @@ def _state_at(views: Views, reference: str, path: Path) -> WeightsState:
     return state
 
 
-def _published(state: WeightsState, path: Path) -> PlaceState:
+def _published_place(state: WeightsState, path: Path) -> PlaceState:
     """What was published as the file at a path. Raises CheckpointMissing."""
     digest = folder_digest(path.parent)
     found = next((place for place in state.published if place.digest == digest), None)

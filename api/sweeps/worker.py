@@ -161,7 +161,7 @@ class SiteRunner:
 
     def _meet(self, ticket: JobTicket) -> Met | None:
         """The sweep of a ticket, read again after an extension or a disowning; None if it plans no such spec."""
-        found, gone = self.met.get(ticket.sweep), self.house.store.disowned()
+        found, gone = self.met.get(ticket.sweep), self.house.store.disowned_positions()
         if found is None or found.gone != gone or not found.holds(ticket.spec):
             found = self._read(ticket.sweep, gone)
             if len(self.met) >= _MOST_MET:

@@ -35,7 +35,7 @@ class LoopBudget(FoldState, frozen=True, kw_only=True):
     pending: dict[str, Amounts] = field(default_factory=dict)
 
     @property
-    def used(self) -> Amounts:
+    def spent_and_reserved(self) -> Amounts:
         """What was spent and what is reserved."""
         total = self.spent
         for each in self.pending.values():

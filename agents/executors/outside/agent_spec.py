@@ -42,7 +42,7 @@ class AgentSpec:
     digest: str
 
     @property
-    def recorded(self) -> str:
+    def recorded_name(self) -> str:
         """Name by which sweeps and evaluations record the agent; another agent has another name."""
         return f"{AGENT}:{self.digest[:12]}"
 

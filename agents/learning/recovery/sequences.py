@@ -114,10 +114,10 @@ def _ways_before(run: Failing, number: int, sights: Sights, budgets: Budgets) ->
         if offers(way.seen.controls, failed):
             yield _insertion(run, number, way.steps)
         elif run.is_own(number):
-            yield from _renamed(run, number, way)
+            yield from _other_controls(run, number, way)
 
 
-def _renamed(run: Failing, number: int, way: Way) -> Iterator[Proposal]:
+def _other_controls(run: Failing, number: int, way: Way) -> Iterator[Proposal]:
     """The way, and then the failed step on a control that shares words with its own."""
     failed, wanted = run.turns[number].step, words_wanted(run.turns[number].step)
     others = like_controls(way.seen.controls, failed, KINDS.get(failed.type, frozenset()), wanted)
