@@ -21,7 +21,7 @@ from ..routes.roles import RANKS, check_role
 from ..tokens import find_token, has_any, holder
 from .errors import ForgedForm, SignedOut, TokenRefused
 from .pages import PREFIX, redirect_to, render_page
-from .sessions import LIFETIME_S, Session, Sessions
+from .sessions import LIFETIME_S, DashboardSession, Sessions
 
 COOKIE: Final = "flywheel_session"
 VISITOR: Final = "flywheel_visitor"
@@ -84,7 +84,7 @@ def check_origin(request: Request) -> None:
 def current_operator(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState:
     """The operator who sends a form of this session. Raises ForgedForm, RoleTooLow, and as `signed_in`."""
     check_origin(request)
-    session: Session = request.state.session
+    session: DashboardSession = request.state.session
     if not session.accepts(csrf):
         raise ForgedForm(actual="it lacks the secret of the session")
     check_role(visitor, OPERATOR, "change anything from the dashboard")

@@ -13,12 +13,12 @@ from eventlog.store import Position
 from gate.errors import ActsElsewhere
 from gate.jurisdiction import (
     Contents,
-    Difference,
+    MemoryDifference,
     MissingVerdict,
     Sites,
     acts_elsewhere,
     challenge_on,
-    difference,
+    compare_memories,
     missing_verdicts,
 )
 from projections.benchmarks import BENCHMARKS
@@ -45,7 +45,7 @@ def scope_to_site(house: House, views: Views, site: str, today: Artifact, memory
     base = _content(house, present)
     champion, own = Contents(present.weights, entries_of(base)), Contents(today.weights, entries_of(memory.body))
     acts = _acts(house, views, site, base, memory.body)
-    differing = difference(champion, own)
+    differing = compare_memories(champion, own)
     several = [name for name in differing.entered if len(acts[name]) > 1]
     found = challenge_on(site, champion, own, acts, judged_sites(house, views, several))
     if found == differing:
@@ -63,7 +63,7 @@ def scope_challenger(house: House, views: Views, site: str, chosen: Artifact, me
     """A challenger that somebody chose, without what it has for other sites; itself if it has nothing for others."""
     present = present_champion(views).pointed_artifact()
     before = _content(house, present)
-    found = difference(Contents("", entries_of(before)), Contents("", entries_of(memory.body)))
+    found = compare_memories(Contents("", entries_of(before)), Contents("", entries_of(memory.body)))
     if not acts_elsewhere(found, _acts(house, views, site, before, memory.body), site):
         return chosen, memory
     return scope_to_site(house, views, site, chosen, memory)
@@ -138,17 +138,19 @@ def _entered_pieces(house: House, champion: Artifact, challenger: Artifact) -> t
     if scope is not None and scope.base == champion.memory.digest:
         return scope.entered
     one, other = (Contents(each.weights, entries_of(_content(house, each))) for each in (champion, challenger))
-    return difference(one, other).entered
+    return compare_memories(one, other).entered
 
 
 def _difference(
     house: House, views: Views, site: str, champion: Artifact, challenger: Artifact
-) -> tuple[Difference, dict[str, Sites]]:
+) -> tuple[MemoryDifference, dict[str, Sites]]:
     """How two memories differ, and on which sites their pieces act."""
     if champion.memory.digest == challenger.memory.digest:
-        return Difference(), {}
+        return MemoryDifference(), {}
     before, after = _content(house, champion), _content(house, challenger)
-    found = difference(Contents(champion.weights, entries_of(before)), Contents(challenger.weights, entries_of(after)))
+    found = compare_memories(
+        Contents(champion.weights, entries_of(before)), Contents(challenger.weights, entries_of(after))
+    )
     return found, _acts(house, views, site, before, after)
 
 
