@@ -24,6 +24,7 @@ from eventlog.events import (
     SftQuery,
     SweepPlanned,
 )
+from eventlog.store import EventStore
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -32,12 +33,12 @@ from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..course import BASE, Course
+from ..course import BASE, SLOW_CONTROLLER, Course
 from ..queries.benchmarks import benchmark_seeds, why_renew
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import pending_specs
-from ..queries.sweeps import sweeps_on
+from ..queries.sweeps import planned_by, sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
@@ -127,6 +128,11 @@ def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     """The current benchmark for checkpoints. Raises FactMissing."""
     benchmarks = views.find(BENCHMARKS)
     return require(benchmarks.get(newest_successor(benchmarks, benchmark_name(site)))).frozen_event()
+
+
+def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
+    """The sweeps that the slow loop planned on a site, in order."""
+    return [sweep for sweep in planned_by(store, SLOW_CONTROLLER) if sweep.environment == site]
 
 
 def rounds_so_far(

@@ -16,8 +16,8 @@ from eventlog.weights_folder import Base, count_parameters, file_digest, folder_
 from trainer.atomic_move import move_in
 from trainer.scratch_folder import scratch_folder
 
-from ..errors import BaseSourceMissing
 from ..house import House
+from .errors import BaseSourceMissing
 
 _LONGEST_NAME: Final = 60
 

@@ -22,8 +22,9 @@ from trainer.atomic_move import move_in
 from trainer.checkpoint import load_checkpoint
 from trainer.scratch_folder import scratch_folder
 
-from ..errors import NoBase, NotAnAdapter, NotPublished
+from ..errors import NotAnAdapter
 from ..house import House
+from .errors import NoBase, NotPublished
 from .weights import folder_of
 
 _FILES: Final = {

@@ -36,10 +36,11 @@ from trainer.request import DatasetRef, ParentRef, TrainingRequest, WarmupReques
 from trainer.scratch_folder import scratch_folder
 
 from ..datasets import freeze
-from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
+from ..errors import DatasetWithdrawn
 from ..house import House
 from ..locks import training_alone
 from ..reporter import Advance
+from .errors import OtherKind, TrainedTwice, TrainingEnded
 from .stage_process import PROCESS_ENDED, Line, trainer_lines
 from .weights import folder_of
 

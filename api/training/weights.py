@@ -14,10 +14,10 @@ from trainer.atomic_move import move_in
 from trainer.checkpoint import load_checkpoint
 from trainer.scratch_folder import scratch_folder
 
-from ..errors import NoBase, NotABase
 from ..house import House
 from ..queries.bases import find_base
 from ..queries.checkpoints import DIGEST, find_weights
+from .errors import NoBase, NotABase
 from .first_bases import made_again
 
 

@@ -196,8 +196,7 @@ class PostgresViews:
                     kept = self._latest_changes(connection, fold, " AND key = ANY(%s)", (some,))
                     found |= newest_states(self._as_of(connection, fold, kept))
                 else:
-                    asked = (some, fold.name, fold.version, self.upto)
-                    found |= newest_states(_many(connection, fold, _PICK, asked))
+                    found |= newest_states(_many(connection, fold, _PICK, (some, fold.name, fold.version, self.upto)))
         return found
 
     def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:

@@ -11,9 +11,9 @@ from stat import S_IMODE
 
 import pytest
 
-from api.errors import NoBase
 from api.house import House
 from api.training import publish as publishing
+from api.training.errors import NoBase
 from api.training.publish import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved

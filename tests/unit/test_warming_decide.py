@@ -21,7 +21,7 @@ from api.controllers.warmup_next import (
     newest_base,
 )
 from api.course import WARM_UP
-from api.errors import BadConfig
+from api.training.errors import BadConfig
 from eventlog.events import (
     CheckpointSaved,
     DatasetFrozen,
