@@ -1,4 +1,4 @@
-"""Where a verdict counts: a piece of memory is judged on the sites where it acts, other weights on every site. Pure.
+"""Sites on which a verdict counts: a piece of memory counts where it acts, other weights count everywhere. Pure.
 
 Memory has one pointer, and a piece may change runs of one site or of several. So a challenger before a site's benchmark
 differs from the champion only in pieces that act there, and the pointer moves only when every piece that enters has a
@@ -48,7 +48,7 @@ class MissingVerdict:
 
 
 def compare_memories(champion: Contents, challenger: Contents) -> MemoryDifference:
-    """What a challenger's memory has that the champion's has not or has otherwise, and what it lacks."""
+    """Pieces that a challenger's memory has and the champion's has not, or otherwise, and those that it lacks."""
     before, after = champion.pieces, challenger.pieces
     entered = (name for name, held in after.items() if name not in before or before[name] != held)
     return MemoryDifference(tuple(sorted(entered)), tuple(sorted(before.keys() - after.keys())))

@@ -114,7 +114,7 @@ def _rewrites(before: Views, after: Views) -> Iterable[RewriteMoved]:
 
 @dataclass
 class _Played:
-    """What the pages so far say of the runs of one kind."""
+    """Counts of the runs of one kind over the pages read so far."""
 
     started: int = 0
     ended: int = 0

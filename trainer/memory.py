@@ -152,7 +152,7 @@ def _available() -> int | None:
 
 
 def _remaining_bytes(limit: Path, used: Path) -> int | None:
-    """What a control group leaves; None if it sets no limit."""
+    """Memory that a control group leaves; None if it sets no limit."""
     try:
         return max(0, int(limit.read_text()) - int(used.read_text()))
     except (OSError, ValueError):

@@ -89,7 +89,7 @@ def budget_fraction_remaining(budget: LoopBudget, limits: LoopLimits) -> int:
 
 
 def remaining_amounts(budget: LoopBudget, limits: LoopLimits) -> Amounts:
-    """What is left in each dimension, never below 0."""
+    """Amounts left in each dimension, never below 0."""
     used, most = budget.spent_and_reserved, limits_of(limits)
     return Amounts(**{each: max(0, getattr(most, each) - getattr(used, each)) for each in NAMES})
 

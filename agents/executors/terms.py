@@ -45,7 +45,7 @@ class RunTerms:
 
 @dataclass
 class CostMeter:
-    """What one attempt at a run has used, and its cost at any time."""
+    """Usage of one attempt at a run, and its cost at any time."""
 
     terms: RunTerms
     began: int

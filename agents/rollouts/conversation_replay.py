@@ -168,7 +168,7 @@ class _RecordedSurface:
         return None if address is None else self.conversation.pictures[address]
 
     def _view_after(self) -> str | None:
-        """What the policy saw after its last step, from the message that it was told then."""
+        """The policy's view after its last step, from the message that it got then."""
         place = self.model.messages + 1
         if place >= len(self.conversation.messages):
             return self.seen

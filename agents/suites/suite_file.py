@@ -91,7 +91,7 @@ def suite_text(suite: Suite) -> str:
 
 
 def faults_of(suite: Suite) -> Iterator[Fault]:
-    """What is wrong in a suite whose fields are each right: repetitions, addresses that lead out, loops to nowhere."""
+    """Faults of a suite whose fields are each right: repetitions, addresses that lead out, loops to nowhere."""
     yield from _repeated_names([(("tasks", place, "id"), task.id) for place, task in enumerate(suite.tasks)])
     kinds = [(("operations", place, "kind"), each.kind) for place, each in enumerate(suite.operations)]
     yield from _repeated_names(kinds)

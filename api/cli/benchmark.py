@@ -154,7 +154,7 @@ class _Wanted:
         return seeds_of_each(size.instances, max(1, templates))
 
     def words(self, frozen: BenchmarkFrozen) -> str:
-        """What the benchmark finds, and what an evaluation on it costs in runs."""
+        """The difference that the benchmark can find, and the cost of an evaluation on it in runs."""
         found = power_at(sealed_instances(frozen), frozen.repeats, self.effect, self.alpha)
         gain = f"a gain of {decimal(self.effect)} is found with a power of about {round(found / 1_000_000, 2)}"
         return f"{gain}; an evaluation costs at most {most_runs(frozen):,} runs, and what looks worse is played again"

@@ -131,7 +131,7 @@ def run_gate(
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """What policies play with: settings, model, and where checkpoints are."""
+    """Means of policies: settings, model, and the folders of checkpoints."""
 
     settings: Settings
     model: str | None

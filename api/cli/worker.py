@@ -138,7 +138,7 @@ def worker(
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the options of the command ask for."""
+    """The options of the command, as the roles need them."""
 
     roles: list[Role]
     site: str

@@ -1,4 +1,4 @@
-"""What the slow loop does next: a pure reading of the log, so that a killed controller resumes where the log stands.
+"""The slow loop's next step: a pure reading of the log, so that a killed controller resumes where the log stands.
 
 A round is a sweep, the dataset of its runs, one training stage on that, and the gate. The runs are played by the
 weights that the stage then starts from, so that what GRPO reads was sampled by the policy it trains.

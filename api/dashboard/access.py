@@ -1,4 +1,4 @@
-"""Who may see and do what: signing in with a token, the session's cookie, the secret of forms, the roles of actions."""
+"""Access to pages: signing in with a token, the session's cookie, the secret of forms, the roles of actions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sessions_of(request: Request) -> Sessions:
 
 
 def signed_in(request: Request, house: HouseOf) -> TokenState:
-    """Who is signed in, with the role that the token has by now. Raises SignedOut, RoleTooLow, ProjectionParked."""
+    """The session of a request, with the present role of its token. Raises SignedOut, RoleTooLow, ProjectionParked."""
     session = sessions_of(request).find(request.cookies.get(COOKIE, ""))
     if session is None:
         raise SignedOut

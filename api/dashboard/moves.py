@@ -1,4 +1,4 @@
-"""What an operator may do: point, go back, quarantine, withdraw; with a preview, a reason and a confirmation."""
+"""Moves of an operator: point, go back, quarantine, withdraw; with a preview, a reason and a confirmation."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def withdraw_move(
 
 
 def _words(runs: int) -> str:
-    """What is typed to confirm that runs are withdrawn."""
+    """Words to type as confirmation that runs are withdrawn."""
     return f"withdraw {count_noun(runs, 'run')}"
 
 

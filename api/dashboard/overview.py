@@ -65,7 +65,7 @@ def overview(request: Request, house: HouseOf, views: Reading) -> Response:
 
 @router.get("/parts/overview")
 def live_overview(request: Request, house: HouseOf, views: Reading) -> Response:
-    """What of the overview moves: the counts and what runs."""
+    """The moving parts of the overview: the counts and the work that runs."""
     work = list_work(house, views)
     return render_page(request, "parts/loop.html", position=views.upto, loop=show_overview(views), work=work)
 
@@ -86,7 +86,7 @@ def plot_success(curve: SuccessCurve) -> dict[str, Any]:
 
 
 def list_work(house: House, views: PostgresViews) -> tuple[Work, ...]:
-    """What runs as of the views' position: courses, sweeps, evaluations, trainings."""
+    """Work that runs as of the views' position: courses, sweeps, evaluations, trainings."""
     return (*_courses(views), *_sweeps(house, views), *_evaluations(views), *_trainings(views))
 
 

@@ -74,7 +74,7 @@ def runs(
 
 @router.get("/runs/{run_id:path}/replay")
 def replay(request: Request, house: HouseOf, run_id: Id) -> Response:
-    """What a replay of a run finds, as a part of its page. Writes nothing."""
+    """Result of a run's replay, as a part of its page. Writes nothing."""
     from ..history.replay import replay_run  # noqa: PLC0415 it brings the sites
 
     try:

@@ -25,7 +25,7 @@ _BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class DashboardSession:
-    """Who is signed in (the name of the token), the secret of the session's forms, and when it ends."""
+    """Name of the token that signed in, the secret of the session's forms, and when it ends."""
 
     token: str
     csrf: str

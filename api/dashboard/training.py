@@ -39,7 +39,7 @@ def one_training(request: Request, house: HouseOf, views: Reading, name: Id) -> 
 
 @router.get("/parts/training/{name:path}")
 def live_training(request: Request, house: HouseOf, views: Reading, name: Id) -> Response:
-    """What of a stage moves."""
+    """The moving parts of a stage's page."""
     return _show(request, house, views, name, "parts/curves.html")
 
 

@@ -1,4 +1,4 @@
-"""What the tools answer: plain data of bounded size, with nothing that sealed runs earned.
+"""Answers of the tools: plain data of bounded size, with no result of sealed runs.
 
 An agent that reads the figures of a sealed instance can fit the next challenger to it, so it is told bands, also of a
 benchmark that was retired.

@@ -1,4 +1,4 @@
-"""Who may call: a bearer token whose hash the log knows and whose role suffices.
+"""Access over HTTP: a bearer token whose hash the log knows and whose role suffices.
 
 Only the projection of tokens has to be up for this.
 """

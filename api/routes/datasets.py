@@ -52,7 +52,7 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
     responses={404: _MISSING, 410: ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
-    """What the dataset is of, what was refused and why, its columns, where it comes from, in Markdown."""
+    """Description of the dataset in Markdown: its content, refused runs and reasons, its columns, its origin."""
     text = card_of(house.store, house.blobs, house.views, queries.find_dataset(views, digest))
     return Response(text, media_type="text/markdown")
 

@@ -1,4 +1,4 @@
-"""What changed in meaning between two positions."""
+"""Changes in meaning between two positions."""
 
 from __future__ import annotations
 

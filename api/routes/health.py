@@ -1,4 +1,4 @@
-"""Whether the service and its database answer, and how far each projection has read."""
+"""Health of the service and its database, and how far each projection has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Prometheus server scrapes: appends and their outcomes, the head, how far each projection is behind it."""
+"""Metrics for a Prometheus server: appends and their outcomes, the head, how far each projection is behind it."""
 
 from __future__ import annotations
 

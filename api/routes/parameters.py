@@ -1,4 +1,4 @@
-"""What the path, the query and the headers of every request must be, checked before an endpoint reads them."""
+"""Checks of a request's path, query and headers, made before an endpoint reads them."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
 
 
 def _recorded_besides(app: FastAPI, house: House) -> tuple[bool, bool]:
-    """Whether logprobs and token ids are asked for besides what the caller asks."""
+    """True if logprobs and token ids are asked for besides the caller's own wishes."""
     champion: LocalChampion | None = app.state.champion
     if champion is not None:
         return champion.has_logprobs, True
@@ -177,7 +177,7 @@ def _admit(request: Request, house: House) -> TokenState:
 
 
 def _run_opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
-    """What the caller says of its run. Raises RunUnnamed, ForeignRunName."""
+    """The caller's description of its run. Raises RunUnnamed, ForeignRunName."""
     if not run or len(run) > NAME_MOST:
         raise RunUnnamed
     group = request.headers.get("x-flywheel-group") or run

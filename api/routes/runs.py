@@ -111,7 +111,7 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
 
 
 class OpinionBody(FrozenModel):
-    """What a judge says of a run: whether it passed, how sure it is from 0 to 1, and why."""
+    """A judge's opinion of a run: whether it passed, how sure the judge is from 0 to 1, and why."""
 
     judge: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
     passed: bool

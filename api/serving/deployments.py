@@ -51,7 +51,7 @@ class DeployedModel:
 
 @dataclass
 class Deployment:
-    """What a server answers by. Thread-safe."""
+    """The model by which a server answers. Thread-safe."""
 
     name: str = NAME
     _present: DeployedModel | None = None

@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CallRecorder(Protocol):
-    """What keeps calls."""
+    """Keeps calls."""
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call. The caller gets the end of the answer after that. Raises FlywheelError."""

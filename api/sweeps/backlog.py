@@ -81,7 +81,7 @@ class Backlog:
         return True
 
     def _new_plans(self, views: Views) -> Sequence[SweepPlanned]:
-        """What was planned on the site since the last reading; at first, the plans of the open sweeps."""
+        """Plans made on the site since the last reading; at first, the plans of the open sweeps."""
         if self.read == START:
             return open_sweeps(self.house.store, views, self.site)
         found = read_in_force(self.house.store, after=self.read, upto=views.upto, types=["SweepPlanned"])

@@ -29,7 +29,7 @@ from .models import local_folder
 from .plan import first_facts, kept_to_judge
 
 ACTOR: Final = "predict"
-"""Who asked stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
+"""The asker stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
 
 MOST_SIBLINGS: Final = 64
 """Runs of one fan-out group."""

@@ -37,7 +37,7 @@ PACKAGED: Final[Mapping[str, PackagedBase]] = {"smollm2": PackagedBase("llm-smol
 
 @dataclass(frozen=True, slots=True)
 class BaseSource:
-    """Where a base model comes from: its file or folder, a name for it, a description of the source, its licence."""
+    """Source of a base model: its file or folder, a name for it, a description of the source, its licence."""
 
     path: Path
     name: str

@@ -16,7 +16,7 @@ SecretVariable = Annotated[str, Field(pattern=r"^FLYWHEEL_WEBHOOK_[A-Z0-9_]+$", 
 """The environment variable that holds a webhook's secret. Only names of this form are read."""
 
 WebhookTopic = Literal["verdict", "champion"]
-"""What a webhook is told of."""
+"""Topics of which a webhook is told."""
 
 AttemptOutcome = Literal["delivered", "failed", "dropped"]
 """`failed` is tried again; `dropped` was the last attempt."""

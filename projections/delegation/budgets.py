@@ -36,7 +36,7 @@ class LoopBudget(FoldState, frozen=True, kw_only=True):
 
     @property
     def spent_and_reserved(self) -> Amounts:
-        """What was spent and what is reserved."""
+        """Amounts spent and reserved, together."""
         total = self.spent
         for each in self.pending.values():
             total = total.plus(each)

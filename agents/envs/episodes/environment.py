@@ -79,7 +79,7 @@ class EpisodeEnvironment(Connected):
         return Instance(seed=seed, repeat=repeat, instance=name)
 
     def observe(self, instance: Instance | str) -> str:
-        """What is seen now in an instance."""
+        """The observation of an instance now."""
         return self._of(instance).seen
 
     def act(self, instance: Instance | str, action: str, argument: str | None) -> Turn:

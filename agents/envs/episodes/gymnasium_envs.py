@@ -137,7 +137,7 @@ class GymnasiumEpisode:
             raise UnfitArgument(f"expected a value of {space}") from problem
 
     def _describe(self, seen: Any) -> str:
-        """What is seen as text: the environment's own rendering where there is one, else its observation as JSON."""
+        """The observation as text: the environment's own rendering where there is one, else JSON."""
         shown = self._made.render() if self._made.render_mode == _ANSI else None
         told = seen if isinstance(seen, str) else json.dumps(_plain(seen), ensure_ascii=False, sort_keys=True)
         return f"{shown}\n{told}" if isinstance(shown, str) else told

@@ -63,7 +63,7 @@ def observe(
 
 
 def _lacks(dialect: Dialect, health: Facts) -> Iterator[str]:
-    """What a person still has to write into the dialect."""
+    """Parts of the dialect that a person still has to write."""
     if not dialect.tasks and not health.get("tasks"):
         yield "health names no tasks: add `tasks`, each with task_id and instruction"
     if dialect.site is None:

@@ -52,7 +52,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """What is done, in place of visits over HTTP, to the only task of an environment in this process.
+    """Actions on the only task of an environment in this process, in place of visits over HTTP.
 
     `solve` solves it (None: no solution is known), `look` looks at it, `walk` takes this many random actions (None: its
     instances are not walked).

@@ -46,7 +46,7 @@ class WorkerDesk:
 
     @property
     def amounts_spent(self) -> Amounts:
-        """What the worker has spent so far."""
+        """Amounts that the worker has spent so far."""
         return Amounts(workers=1, tokens=self.tokens, tool_calls=self.tool_calls)
 
     def begin(self) -> OverBudget | None:

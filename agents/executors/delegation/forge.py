@@ -35,7 +35,7 @@ Repairer = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class ForgedTool:
-    """What came of a tool that a worker wrote. `fault` is set if it was refused in the end."""
+    """Outcome of a tool that a worker wrote. `fault` is set if it was refused in the end."""
 
     spec: ToolSpec
     is_cached: bool = False

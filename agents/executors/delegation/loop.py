@@ -63,7 +63,7 @@ def no_progress(_journal: LoopJournal) -> None:
 
 @dataclass(frozen=True)
 class LoopMeans:
-    """What a loop works with: the models of manager and workers, the sandbox of its tools, ground truth."""
+    """Means of a loop: the models of manager and workers, the sandbox of its tools, ground truth."""
 
     manager: Model
     worker: Worker

@@ -27,7 +27,7 @@ from .workers import Worker
 
 @dataclass(frozen=True)
 class WorkerTurn:
-    """What a worker's turn came to."""
+    """Outcome of a worker's turn."""
 
     result: dict[str, Any]
     confidence: Confidence

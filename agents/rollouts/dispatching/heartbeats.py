@@ -21,7 +21,7 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatWatch:
-    """What was read without a break up to `read_s`: each worker's last heartbeat, and when it was first read."""
+    """Heartbeats read without a break up to `read_s`: each worker's last one, and when it was first read."""
 
     server: str = ""
     read_s: float = 0.0

@@ -134,7 +134,7 @@ data_dir: data
 
 @dataclass(frozen=True, slots=True)
 class DeployTarget:
-    """What is deployed where: the base's GGUF file, its name, and the volume on which a target finds it."""
+    """A deployment and its target: the base's GGUF file, its name, and the volume on which a target finds it."""
 
     target: TargetName
     model: Path
