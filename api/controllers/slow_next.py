@@ -207,7 +207,7 @@ def decide_slow(
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(sweeps_on(views, site), course.sizes, held=benchmark_seeds(views, site)):
-        why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
+        why = f"all {course.sizes.training_seeds} training seeds were used, or are reserved by a benchmark"
         return SlowNext("stop", why)
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
 

@@ -1,4 +1,4 @@
-"""Webhooks: who is told of verdicts and of moves of the champion, and each attempt to tell them."""
+"""Webhooks: addresses that get verdicts and moves of the champion, and each attempt to send one."""
 
 from __future__ import annotations
 
