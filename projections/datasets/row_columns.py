@@ -97,4 +97,4 @@ PER_TOKEN: Mapping[Kind, tuple[str, ...]] = {
     kind: tuple(name for name, each in columns.items() if isinstance(each, pl.List))
     for kind, columns in TRAINED.items()
 }
-"""Those of them that have an entry for each token."""
+"""The columns of TRAINED that have an entry for each token."""
