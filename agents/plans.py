@@ -28,7 +28,7 @@ from eventlog.events import (
 Plan = tuple[Step, ...]
 
 Slot = Literal["before", "instead", "after"]
-"""Where a change puts its steps. Two changes of one step conflict if they use the same slot."""
+"""Place of the steps of a change. Two changes of one step conflict if they use the same slot."""
 
 _SLOTS: Final[tuple[Slot, ...]] = ("before", "instead", "after")
 UNTYPED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -133,7 +133,7 @@ def apply_change(step: Step, change: Change) -> Plan:
 
 
 def slot_of(change: Change) -> Slot:
-    """Where a change puts its steps."""
+    """Slot in which a change puts its steps."""
     return change.where if isinstance(change, InsertSteps) else "instead"
 
 

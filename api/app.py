@@ -39,8 +39,8 @@ from .routes import (
 )
 from .routes.access import caller
 from .routes.admission import Admission, Places
+from .routes.as_of import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.parameters import check_parameters
-from .routes.reading import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
 from .routes.small_bodies import SmallBodies

@@ -8,7 +8,7 @@ from agents.learning.memory import EVERY_KIND
 from agents.rollouts.dispatching.dispatch import MAX_PARALLEL
 from agents.rollouts.play import TRIES
 from eventlog.events import Forgetting, PairedRule, PieceKind, PromotionRule, Rules, Trials
-from gate.renewal import Amounts
+from gate.renewal import SeedAmounts
 
 CONTROLLER = "controller"
 """Actor of events appended by the fast loop."""
@@ -64,7 +64,7 @@ class Course:
     rules: Rules = field(default_factory=Rules.default)
     temperature_micro: int = 700_000
 
-    def amounts(self, templates: int) -> Amounts:
+    def amounts(self, templates: int) -> SeedAmounts:
         """Seeds of each of so many templates, at least one if there are any, and repeats."""
         visible, sealed = (-(-len(seeds) // templates) for seeds in (self.visible_seeds, self.sealed_seeds))
-        return Amounts(visible, sealed, self.repeats)
+        return SeedAmounts(visible, sealed, self.repeats)

@@ -66,7 +66,7 @@ class House:
 
     @cached_property
     def run_openers(self) -> RunOpeners:
-        """Who opened which run, as far as it was asked of."""
+        """The openers of runs, as far as they were asked for."""
         from .run_owners import RunOpeners
 
         return RunOpeners(self.store)

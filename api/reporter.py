@@ -1,4 +1,4 @@
-"""Where rooms report progress and messages: a terminal, a table of rounds, or nowhere."""
+"""Reports of progress and messages by the rooms: to a terminal, a table of rounds, or nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who opened a run from outside: the holder of a token, through the proxy or by an append."""
+"""Owner of a run from outside: the holder of a token, who opened it through the proxy or by an append."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def actors_of(token: str) -> frozenset[str]:
 
 @dataclass
 class RunOpeners:
-    """Who opened which run. Remembers those it was asked of last, because that never changes. Thread-safe."""
+    """The opener of each run. Remembers those asked for last, because an opener never changes. Thread-safe."""
 
     store: PostgresStore
     _known: OrderedDict[str, str] = field(default_factory=OrderedDict)

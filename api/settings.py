@@ -15,7 +15,7 @@ from .errors import BadSetting
 CHROMIUMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """In this order: the headless shell opens pages for a third of the processor time (60 s and 181 s for 111 pages)."""
 DEBIANS = Path("/usr/lib/chromium/chromium-headless-shell")
-"""What Debian's command starts. The command is a script, and a browser outlives it when it is killed."""
+"""The program behind Debian's command. The command is a script, and a browser outlives it when it is killed."""
 
 HARMLESS = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR")
 """Variables that every agent from outside gets."""

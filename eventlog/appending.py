@@ -111,7 +111,7 @@ def by_copy(cursor: Cursor, requests: Sequence[EncodedAppend], *, together: bool
 
 
 def _log_full(error: psycopg.errors.CheckViolation) -> LogFull:
-    """What a row says that fits into no partition: its detail ends with the row's position."""
+    """Words in which a row fits into no partition: the error's detail ends with the row's position."""
     found = re.search(r"\((\d+)\)\D*$", error.diag.message_detail or "")
     return LogFull(actual="after the head" if found is None else int(found[1]))
 

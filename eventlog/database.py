@@ -176,7 +176,7 @@ def translate_error(error: psycopg.Error, *, is_lost: bool) -> DBAPIError:
 
 
 def database_error(error: BaseException) -> LogUnavailable | StatementEnded | DatabaseRefused:
-    """What an error of the driver or of SQLAlchemy means: the server is gone, gave up for the moment, or refused."""
+    """The named error for one of the driver or SQLAlchemy: the server is gone, gave up for the moment, or refused."""
     code = getattr(getattr(error, "orig", None) or error, "sqlstate", None)
     if getattr(error, "connection_invalidated", False) or _is_gone(code):
         return LogUnavailable(actual=first_line(error))

@@ -16,7 +16,7 @@ def read_in_force(
     types: Sequence[str] | None = None,
     actor: str | None = None,
 ) -> Iterator[Recorded]:
-    """What `EventStore.read` gives, without the events that were disowned at or before `upto` (None: the head)."""
-    gone = store.disowned(upto)
+    """Events as `EventStore.read` gives them, without those disowned at or before `upto` (None: the head)."""
+    gone = store.disowned_positions(upto)
     found = store.read(after=after, upto=upto, stream=stream, types=types, actor=actor)
     return (each for each in found if each.position not in gone)

@@ -74,8 +74,8 @@ class MemoryStore:
             if stream in {None, row.stream} and actor in {None, row.actor}:
                 yield decode(row)
 
-    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
-        """See EventStore.disowned."""
+    def disowned_positions(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned_positions."""
         events = (each.event for each in self.read(upto=upto, types=("EventsDisowned",)))
         return frozenset(
             Position(at) for event in events if isinstance(event, EventsDisowned) for at in event.positions

@@ -175,8 +175,8 @@ class PostgresStore:
                 return
             after = Position(rows[-1].position)
 
-    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
-        """See EventStore.disowned. Needs no archive."""
+    def disowned_positions(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned_positions. Needs no archive."""
         with read_connection(self.engine) as connection:
             found = find_markers(connection, self, START, _MOST if upto is None else upto, ("EventsDisowned",))
         return frozenset(Position(position) for marker in found for position in marker.named)

@@ -156,7 +156,7 @@ class EventStore(Protocol):
         """
         ...
 
-    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+    def disowned_positions(self, upto: Position | None = None) -> frozenset[Position]:
         """The positions that were disowned at or before `upto` (None: the head)."""
         ...
 

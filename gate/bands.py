@@ -1,4 +1,4 @@
-"""What may be told of the sealed part of a benchmark that can still judge: the decision and coarse bands. Pure.
+"""Bands in which the sealed part of a benchmark may be told while it can still judge, with the decision. Pure.
 
 Whoever reads the sealed figures of one challenger can choose the next one by them. It is then judged on instances that
 it was chosen on, and its alpha no longer bounds the chance of a false promotion.
@@ -35,7 +35,7 @@ _CHECKS: Final = (
     ("the challenger's cost ", "the cost"),
     ("there is no pair that both arms passed", "the cost"),
 )
-"""What the reason of a failed check holds (after a space) or begins with, and what is told of it."""
+"""Part of a failed check's reason (its beginning, or one after a space), and the words that are told instead."""
 
 _OTHER = "another check"
 

@@ -42,7 +42,7 @@ def check_minimum(what: str, actual: int, bound: int) -> PromotionCheck:
 def significant(tested: Tested, alpha: int) -> PromotionCheck:
     """Check that the exact p is at most alpha; for an e-process this means an e-value of at least 1 / alpha."""
     if isinstance(tested, LookResult):
-        return _reached(tested)
+        return _check_last_look(tested)
     is_met = tested.p * MICRO <= alpha
     if isinstance(tested, EProcessResult):
         reached = decimal(int(tested.e_value * MICRO))
@@ -52,7 +52,7 @@ def significant(tested: Tested, alpha: int) -> PromotionCheck:
     return PromotionCheck(is_met, f"p {probability(pico(tested.p))} is {bound}")
 
 
-def _reached(look: LookResult) -> PromotionCheck:
+def _check_last_look(look: LookResult) -> PromotionCheck:
     """Check that the last look of a group sequential test rejected."""
     is_met = look.outcome == "reject"
     bound = "at most" if is_met else "above"

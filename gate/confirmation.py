@@ -40,7 +40,7 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What fresh repeats say; `open` are the instances of which a further repeat could still change the decision."""
+    """Results of fresh repeats; `open` are the instances of which a further repeat could still change the decision."""
 
     instances: tuple[Confirmation, ...]
     families: tuple[FamilyCheck, ...]

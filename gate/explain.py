@@ -28,7 +28,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         *describe_claim(verdict),
         ("ledger", _ledger(verdict)),
         ("mean difference", _difference(verdict)),
-        *_corrected(verdict),
+        *_corrected_row(verdict),
         ("missing", _describe_missing(verdict)),
         ("looked worse", _name_some(verdict.screened)),
         ("played again", "; ".join(map(_describe_confirmations, verdict.confirmations)) or "none"),
@@ -135,7 +135,7 @@ def _difference(verdict: Verdict) -> str:
     return f"{_number(verdict.mean_delta)} ({_interval(verdict.interval)}); {margin}"
 
 
-def _corrected(verdict: Verdict) -> list[tuple[str, str]]:
+def _corrected_row(verdict: Verdict) -> list[tuple[str, str]]:
     """The row of the estimate that is corrected for selection; none where nothing was selected."""
     corrected = corrected_difference(verdict)
     if corrected is None:

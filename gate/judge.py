@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from eventlog.chain import EXACT
-from eventlog.events import ArmSummary, BenchmarkFrozen, BenchmarkTask, Rules, Verdict
+from eventlog.events import ArmSummary, BenchmarkFrozen, BenchmarkTask, Rules, Verdict, Visible
 
 from .alpha import Alpha
 from .arms import Arm, PairedInstance, Pairs, confirming_repeats, pairs
@@ -83,9 +83,21 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
             check_regressions(len(found.suspects.worse), confirmed.instances, rules),
             *check_families(confirmed.families),
         )
+    shown = None if _is_unseen(found) else visible(champion, challenger, benchmark)
+    return _to_verdict(found, confirmed, checks, benchmark, rules, spent, shown)
+
+
+def _to_verdict(
+    found: _Found,
+    confirmed: Confirmed,
+    checks: tuple[PromotionCheck, ...],
+    benchmark: BenchmarkFrozen,
+    rules: Rules,
+    spent: Alpha,
+    shown: Visible | None,
+) -> Verdict:
     decision, reasons = decide_verdict(found.voids, checks)
-    tested, seen = found.tested, found.compared
-    told = report_figures(seen.instances, found.strata, found.units, benchmark, rules, spent.alpha)
+    told = report_figures(found.compared.instances, found.strata, found.units, benchmark, rules, spent.alpha)
     return Verdict(
         decision=decision,
         reasons=reasons,
@@ -93,15 +105,15 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         rules=rules,
         champion=found.champion,
         challenger=found.challenger,
-        pairs=len(seen.instances),
-        missing=seen.missing,
-        missing_p=pico(missing_p(seen, rules)),
+        pairs=len(found.compared.instances),
+        missing=found.compared.missing,
+        missing_p=pico(missing_p(found.compared, rules)),
         alpha=spent.alpha,
         alpha_spent=spent.spent,
-        p_value=pico(tested.p) if found.strata else None,
-        draws=_draws(tested, rules, spent.alpha),
+        p_value=pico(found.tested.p) if found.strata else None,
+        draws=_draws(found.tested, rules, spent.alpha),
         looked_at=found.looked_at,
-        e_value=_e_value(tested) if found.strata else None,
+        e_value=_e_value(found.tested) if found.strata else None,
         mean_delta=found.strata.mean() if found.strata else None,
         interval=told.interval,
         prob_improvement=told.prob_improvement,
@@ -116,12 +128,12 @@ def judge(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rul
         confirmations=confirmed.instances,
         regressions=tuple(each.instance for each in confirmed.instances if each.is_regression),
         strata=told.strata,
-        visible=None if _is_unseen(found) else visible(champion, challenger, benchmark),
-        units=count_units(seen, rules) if takes_seeds(benchmark, rules) else None,
-        lost=(seen.champion_lost, seen.challenger_lost) if rules.replays else None,
+        visible=shown,
+        units=count_units(found.compared, rules) if takes_seeds(benchmark, rules) else None,
+        lost=(found.compared.champion_lost, found.compared.challenger_lost) if rules.replays else None,
         looks=list_looks(found.looks) if found.looks else (),
         families=confirmed.families,
-        interrupted=seen.interrupted if any(seen.interrupted) else None,
+        interrupted=found.compared.interrupted if any(found.compared.interrupted) else None,
         one_answer=tuple(each.template_id for each in benchmark.templates if each.one_answer),
     )
 
@@ -180,7 +192,7 @@ def _compute_findings(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen
     last = looks.last if looks else None
     is_charged = rules.charges_losses and has_losses(champion, challenger, benchmark, tasks)
     tested = early or last or _sign_flip(units.flat if units else (), rules, spent.alpha)
-    failing = _failing(champion, challenger, benchmark, tasks) if is_charged else ()
+    failing = _with_lost_as_failed(champion, challenger, benchmark, tasks) if is_charged else ()
     if is_charged and isinstance(tested, SignFlip):
         charged = _charged_values(champion, challenger, benchmark, tasks, rules, compared)
         tested = max(tested, _sign_flip(charged, rules, spent.alpha), key=lambda each: each.p)
@@ -237,7 +249,7 @@ def _sign_flip(values: Sequence[int], rules: Rules, alpha: int) -> SignFlip:
     return sign_flip(values, _most_draws(rules, alpha), rules.max_exact, rules.rng_seed)
 
 
-def _failing(
+def _with_lost_as_failed(
     champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, tasks: Sequence[BenchmarkTask]
 ) -> tuple[PairedInstance, ...]:
     """The instances with places that lost a run as failed in the arm that lost it."""

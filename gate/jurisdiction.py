@@ -1,4 +1,4 @@
-"""Where a verdict counts: a piece of memory is judged on the sites where it acts, other weights on every site. Pure.
+"""Sites on which a verdict counts: a piece of memory counts where it acts, other weights count everywhere. Pure.
 
 Memory has one pointer, and a piece may change runs of one site or of several. So a challenger before a site's benchmark
 differs from the champion only in pieces that act there, and the pointer moves only when every piece that enters has a
@@ -27,7 +27,7 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class MemoryDifference:
     """Pieces in which two memories differ: `entered` are new or changed in the challenger's, `left` are gone."""
 
     entered: tuple[str, ...] = ()
@@ -47,14 +47,14 @@ class MissingVerdict:
     piece: str | None = None
 
 
-def difference(champion: Contents, challenger: Contents) -> Difference:
-    """What a challenger's memory has that the champion's has not or has otherwise, and what it lacks."""
+def compare_memories(champion: Contents, challenger: Contents) -> MemoryDifference:
+    """Pieces that a challenger's memory has and the champion's has not, or otherwise, and those that it lacks."""
     before, after = champion.pieces, challenger.pieces
     entered = (name for name, held in after.items() if name not in before or before[name] != held)
-    return Difference(tuple(sorted(entered)), tuple(sorted(before.keys() - after.keys())))
+    return MemoryDifference(tuple(sorted(entered)), tuple(sorted(before.keys() - after.keys())))
 
 
-def acts_elsewhere(differing: Difference, acts: Mapping[str, Sites], site: str) -> tuple[str, ...]:
+def acts_elsewhere(differing: MemoryDifference, acts: Mapping[str, Sites], site: str) -> tuple[str, ...]:
     """The pieces that enter though they do not act on this site. Taking a piece out needs no verdict."""
     return tuple(name for name in differing.entered if site not in acts.get(name, NOWHERE))
 
@@ -65,7 +65,7 @@ def challenge_on(
     today: Contents,
     acts: Mapping[str, Sites],
     judged: Mapping[str, Sites] = NOTHING,
-) -> Difference:
+) -> MemoryDifference:
     """The difference that a challenger before a site's benchmark may have, given the memory of `today`.
 
     Pieces that act here alone enter as they are today, and leave if they are gone. A piece that also acts elsewhere
@@ -82,8 +82,8 @@ def challenge_on(
         for name in sorted(today.pieces.keys() & champion.pieces.keys())
         if acts.get(name) == frozenset({site}) and today.pieces[name] != champion.pieces[name]
     ]
-    found = Difference(tuple(sorted([*ready, *changed])), left)
-    return Difference(tuple(new)) if found.is_none else found
+    found = MemoryDifference(tuple(sorted([*ready, *changed])), left)
+    return MemoryDifference(tuple(new)) if found.is_none else found
 
 
 def missing_verdicts(
@@ -103,7 +103,7 @@ def missing_verdicts(
     """
     found = [
         MissingVerdict(other, name)
-        for name in difference(champion, challenger).entered
+        for name in compare_memories(champion, challenger).entered
         for other in sorted(acts.get(name, NOWHERE) - judged.get(name, NOWHERE) - {site})
     ]
     if challenger.weights != champion.weights:
@@ -117,7 +117,7 @@ def entered_since(present: Memory, restored: Memory) -> frozenset[str] | None:
     return frozenset(scope.entered) if scope is not None and scope.base == restored.digest else None
 
 
-def describe_missing(missing: Iterable[MissingVerdict]) -> str:
+def describe_missing_verdicts(missing: Iterable[MissingVerdict]) -> str:
     """The verdicts waited for, in words."""
     by_site: dict[str, list[str]] = {}
     for each in missing:

@@ -24,7 +24,7 @@ def describe_look(look: Look, runs: int, most_runs: int) -> str:
 
 
 def describe_outcome(look: Look) -> str:
-    """What follows from a look, in words."""
+    """The outcome of a look, in words."""
     return _NEXT[look.outcome]
 
 

@@ -1,4 +1,4 @@
-"""What lost runs cost in the test: a challenger gains nothing by losing what it would fail. Pure.
+"""The charge for lost runs in the test: a challenger gains nothing by losing runs that it would fail. Pure.
 
 A lost run is played again, so an arm that loses runs it would fail gets further tries of them. The test is therefore
 made twice, and both have to reject: once of the results as they are, and once with every place that lost a run charged
@@ -98,7 +98,7 @@ def charged_units(
 
 
 def charge_of(compared: Pairs, champion: Arm, benchmark: BenchmarkFrozen, tasks: Sequence[BenchmarkTask]) -> int:
-    """What a place that lost a run costs its arm, in millionths: at most a whole score, and that without any pair."""
+    """Charge to the arm of a place that lost a run, in millionths: at most a whole score, and that without any pair."""
     scores = [result.score for each in compared.instances for result in (*each.champion, *each.challenger)]
     places = [place for task in tasks for place in _places(task, benchmark)]
     unlost = sum(place not in champion.lost for place in places)

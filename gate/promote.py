@@ -174,7 +174,7 @@ def settle_evaluation(
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")
     outcome = append_verdict(store, request, opened, verdict)
     if isinstance(outcome, Conflict):
-        raise _moved(outcome)
+        raise _moved_error(outcome)
     if isinstance(outcome, KeyReused):
         raise AlreadySettled(evaluation=evaluation, actual=outcome.first)
     return Settled(verdict.decision, outcome.first, outcome.last)
@@ -217,7 +217,7 @@ def quarantine_piece(store: EventStore, views: Views, piece: str, reason: str, a
     event = MemoryQuarantined(piece=piece, kind=piece_kind(state), restored=upto, reason=reason)
     (outcome,) = store.append([Append(STREAM, (event,), actor, expect=_seen_version(store, views))])
     if isinstance(outcome, Conflict):
-        raise _moved(outcome)
+        raise _moved_error(outcome)
     if isinstance(outcome, KeyReused):
         raise TypeError(f"a fresh key was used before: {outcome!r}; expected none")
     return outcome.first
@@ -241,7 +241,7 @@ def _move(
     further = [Append(WITHDRAWALS, tuple(withdraw), actor)] if withdraw else []
     result = store.append_together([request, *further])
     if isinstance(result, Rejected):
-        raise _moved(next(each for each in result.refusals if isinstance(each, Conflict)))
+        raise _moved_error(next(each for each in result.refusals if isinstance(each, Conflict)))
     return Pointed(event.artifact, result[0].first, pieces)
 
 
@@ -250,7 +250,7 @@ def _seen_version(store: EventStore, views: Views) -> int:
     return max((recorded.version for recorded in store.read(stream=STREAM, upto=views.upto)), default=0)
 
 
-def _moved(conflict: Conflict) -> ChampionMoved:
+def _moved_error(conflict: Conflict) -> ChampionMoved:
     return ChampionMoved(expected=conflict.expected, actual=conflict.actual)
 
 

@@ -47,7 +47,7 @@ def seed_ranges(seeds: SuiteSeeds) -> SeedRanges:
 
 
 @dataclass(frozen=True, slots=True)
-class Amounts:
+class SeedAmounts:
     """Numbers of seeds of each template, and repeats per seed."""
 
     visible: int
@@ -100,7 +100,7 @@ def draw_fresh_seeds(
     benchmark: str,
     environment: str,
     templates: Sequence[BenchmarkTemplate],
-    amounts: Amounts,
+    amounts: SeedAmounts,
     taken: Collection[Instance],
     rng_seed: int,
     among: SeedRanges = USUAL_RANGES,
@@ -142,7 +142,7 @@ def successor(
     taken: Collection[Instance],
     *,
     rng_seed: int,
-    amounts: Amounts | None = None,
+    amounts: SeedAmounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
     among: SeedRanges = USUAL_RANGES,
 ) -> BenchmarkFrozen:
@@ -171,11 +171,11 @@ def successor(
     )
 
 
-def amounts_of(benchmark: BenchmarkFrozen) -> Amounts:
+def amounts_of(benchmark: BenchmarkFrozen) -> SeedAmounts:
     """As many seeds of each template as the template with the most has."""
     counts = Counter((task.template, task.is_sealed) for task in benchmark.tasks)
     visible, sealed = (
         max((count for (_, found), count in counts.items() if found is is_sealed), default=0)
         for is_sealed in (False, True)
     )
-    return Amounts(visible=visible, sealed=sealed, repeats=benchmark.repeats)
+    return SeedAmounts(visible=visible, sealed=sealed, repeats=benchmark.repeats)

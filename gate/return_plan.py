@@ -1,4 +1,4 @@
-"""What going back to the previous champion would do: the artifact restored, the pieces quarantined. Pure."""
+"""Plan of a return to the previous champion: the artifact restored, the pieces quarantined. Pure."""
 
 from __future__ import annotations
 

@@ -31,11 +31,7 @@ class _Figures:
 
 def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules, spent: Alpha) -> Verdict:
     """Decide promote, hold or void by the bootstrap. Fields of tests with an alpha stay empty. Raises NoSamples."""
-    foreign = tuple(mismatches(champion, challenger, benchmark.digest))
-    compared = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if task.is_sealed])
-    if foreign:
-        compared = Pairs((), compared.planned, compared.planned)
-    voids = foreign or tuple(_gaps(compared, rules))
+    compared, voids = _sealed_pairs(champion, challenger, benchmark, rules)
     figures = _figures(compared.instances, rules) if compared.instances else None
     basis = cost_basis(compared.instances, rules)
     first, second = summaries(champion, challenger, compared.instances, basis, _mean)
@@ -73,6 +69,17 @@ def judge_as_seeds(champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, r
         strata=(),
         visible=None,
     )
+
+
+def _sealed_pairs(
+    champion: Arm, challenger: Arm, benchmark: BenchmarkFrozen, rules: Rules
+) -> tuple[Pairs, tuple[str, ...]]:
+    """The sealed pairs, none if the arms do not belong together, and the reasons for a void verdict."""
+    compared = pairs(champion, challenger, benchmark, [task for task in benchmark.tasks if task.is_sealed])
+    foreign = tuple(mismatches(champion, challenger, benchmark.digest))
+    if foreign:
+        return Pairs((), compared.planned, compared.planned), foreign
+    return compared, tuple(_gaps(compared, rules))
 
 
 def _mean(instances: Sequence[tuple[str, Sequence[int]]]) -> int:

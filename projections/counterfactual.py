@@ -65,9 +65,9 @@ class Mapped:
             if found is not None and (wanted is None or found.event.type in wanted):
                 yield found
 
-    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
-        """See EventStore.disowned. A map changes no position."""
-        return self.store.disowned(upto)
+    def disowned_positions(self, upto: Position | None = None) -> frozenset[Position]:
+        """See EventStore.disowned_positions. A map changes no position."""
+        return self.store.disowned_positions(upto)
 
 
 def same(recorded: Recorded) -> Recorded:

@@ -114,7 +114,7 @@ def _rewrites(before: Views, after: Views) -> Iterable[RewriteMoved]:
 
 @dataclass
 class _Played:
-    """What the pages so far say of the runs of one kind."""
+    """Counts of the runs of one kind over the pages read so far."""
 
     started: int = 0
     ended: int = 0
@@ -142,7 +142,7 @@ class _Played:
             self.graded += 1
             self.passed += is_.passed
 
-    def moved(self, kind: tuple[str, str, bool]) -> RunsPlayed:
+    def as_runs_played(self, kind: tuple[str, str, bool]) -> RunsPlayed:
         """The counts as they are shown."""
         return RunsPlayed(
             *kind,
@@ -165,7 +165,7 @@ def _runs(before: Views, after: Views) -> tuple[RunsPlayed, ...]:
             played = kinds.setdefault((run.environment, run.template, run.evaluation is not None), _Played())
             played.take(were.get(key), run)
             played.take_grade(graded.get(key), regraded.get(key))
-    rows = (played.moved(kind) for kind, played in sorted(kinds.items(), key=itemgetter(0)))
+    rows = (played.as_runs_played(kind) for kind, played in sorted(kinds.items(), key=itemgetter(0)))
     return tuple(row for row in rows if row.started or row.ended or row.passed or row.failed or row.regraded)
 
 

@@ -26,7 +26,7 @@ _WITHIN: Final = "\x01", "\x01\x02"
 """That character inside a name, and what stands for it there, so that names keep their order."""
 
 _REST, _WHOLE = "+", "="
-"""What follows in a key is the rest of a run's name that begins with the group's, or the whole of it."""
+"""How a key goes on: with the rest of a run's name that begins with the group's, or with the whole name."""
 
 
 class Sibling(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ def find_groups(views: Views, prefix: str = "") -> dict[str, GroupState]:
 
 
 def pick_groups(views: Views, names: Iterable[str]) -> dict[str, GroupState]:
-    """Those of these groups to which a run that counts belongs."""
+    """The groups among these to which a run that counts belongs."""
     return assemble_groups(views.find_each(GROUPS, [_prefix_of(name) for name in names]).values())
 
 

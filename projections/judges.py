@@ -81,7 +81,7 @@ def calibrate_judges(views: Views) -> tuple[Calibration, ...]:
 
 
 def opinions_of(views: Views, judge: str, runs: Collection[str]) -> dict[str, bool]:
-    """Those of these runs that a judge has spoken of, and whether it passed them."""
+    """A judge's opinion of each of these runs that has one: True if the judge passed it."""
     states = views.pick(JUDGES, runs).values()
     return {each.run: said.passed for each in states for said in each.opinions if said.judge == judge}
 

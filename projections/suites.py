@@ -34,7 +34,7 @@ class SuiteState(FoldState, frozen=True, kw_only=True):
         return next((each for each in self.versions if each.version == number), None)
 
 
-def _registered(state: SuiteState, row: EventRow) -> SuiteState:
+def _add_version(state: SuiteState, row: EventRow) -> SuiteState:
     found = SuiteVersion(
         version=row.version, position=row.position, digest=row.text("digest"), environment=row.text("environment")
     )
@@ -47,7 +47,7 @@ SUITES = Fold(
     reads={"SuiteRegistered": ("suite", "environment", "digest")},
     initial=SuiteState(),
     key=lambda row: row.text("suite"),
-    fold=_registered,
+    fold=_add_version,
 )
 
 
@@ -67,7 +67,7 @@ class RegistrationState(FoldState, frozen=True, kw_only=True):
     since: int = 0
 
 
-def _placed(_state: RegistrationState, row: EventRow) -> RegistrationState:
+def _registration(_state: RegistrationState, row: EventRow) -> RegistrationState:
     return RegistrationState(
         environment=row.text("environment"),
         url=row.maybe_text("url"),
@@ -102,5 +102,5 @@ REGISTRATIONS = Fold(
     },
     initial=RegistrationState(),
     key=lambda row: row.text("environment"),
-    fold=_placed,
+    fold=_registration,
 )

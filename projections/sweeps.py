@@ -54,7 +54,7 @@ def ranges_of(numbers: Iterable[int], known: Ranges = ()) -> Ranges:
     return tuple(found)
 
 
-def _planned(state: SweepsState, row: EventRow) -> SweepsState:
+def _open_sweep(state: SweepsState, row: EventRow) -> SweepsState:
     sweep, is_new = row.text("sweep"), row.version == 1
     rounds = state.rounds
     if is_new and row.field("learns") is not False:
@@ -70,7 +70,7 @@ def _planned(state: SweepsState, row: EventRow) -> SweepsState:
 
 def _fold(state: SweepsState, row: EventRow) -> SweepsState:
     if row.type == "SweepPlanned":
-        return _planned(state, row)
+        return _open_sweep(state, row)
     return replace(state, open=tuple(name for name in state.open if name != row.text("sweep")))
 
 

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from projections.datasets.row_columns import PER_TOKEN
+
 from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import TrainingRows
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from torch import Tensor
     from trl import DPOTrainer
-
-_COLUMNS = ("prompt_ids", "chosen_ids", "chosen_mask", "rejected_ids", "rejected_mask")
 
 
 def train_dpo(start: StageStart, rows: TrainingRows, config: DpoConfig, emit: Emit) -> PeftModel:
@@ -46,7 +46,7 @@ def make_dpo_trainer(start: StageStart, rows: TrainingRows, config: DpoConfig, f
     return sharing_trainer(_trainer_class(), config.pairs_per_step, start)(
         model=policy_model(start),
         args=on_one_device(arguments),
-        train_dataset=datasets.Dataset.from_list(rows.frame.select(_COLUMNS).to_dicts()),
+        train_dataset=datasets.Dataset.from_list(rows.frame.select(PER_TOKEN["dpo"]).to_dicts()),
         processing_class=tokenizer,
         data_collator=lambda pairs: collate_pairs(pairs, pad),
     )

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventlog.weights_folder import Base, folder_digest, read_base
 
+from .atomic_move import move_in
 from .errors import GgufUnreadable, NotConvertible
 from .gguf_names import ARCHITECTURES, ROTARY, model_state
 from .gguf_tokenizer import Vocabulary, make_tokenizer
-from .making import making_in
-from .moving import move_in
+from .scratch_folder import scratch_folder
 
 if TYPE_CHECKING:
     from gguf import GGUFReader
@@ -36,7 +36,7 @@ def base_from_gguf(file: Path, out: Path) -> Base:
     reader = open_gguf(file)
     config = gguf_config(reader)
     tokenizer = make_tokenizer(read_gguf_vocabulary(reader), config["max_position_embeddings"])
-    with making_in(out, "making-base") as making:
+    with scratch_folder(out, "making-base") as making:
         _save_model(making, reader, config)
         tokenizer.save_pretrained(making)
         digest = folder_digest(making)

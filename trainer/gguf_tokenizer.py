@@ -95,7 +95,7 @@ def _cut(told: Mapping[str, Any], architecture: str) -> str:
 
 
 _BEFORE: Final[Mapping[str, list[tuple[str, bool]]]] = {"smollm": [("Digits", True)], "gpt-2": []}
-"""What comes before the byte-level pre-tokenizer with GPT-2's expression, keyed by GGUF's names."""
+"""Steps before the byte-level pre-tokenizer with GPT-2's expression, keyed by GGUF's names."""
 
 
 def make_tokenizer(vocabulary: Vocabulary, longest: int) -> PreTrainedTokenizerFast:

@@ -91,7 +91,7 @@ def plan_pass(per_row: int, step: int, asked: int | None, available: int | None,
     Passes are of equal size: if a step does not go at once, their number of rows divides the `step`, and the `last`
     step of an epoch (0: none is smaller).
     """
-    most = _fitting(per_row, step if asked is None else min(step, asked), available)
+    most = _fitting_rows(per_row, step if asked is None else min(step, asked), available)
     whole = gcd(step, last) if last and most < step else step
     rows = next(size for size in range(min(most, whole), 0, -1) if whole % size == 0)
     return PassPlan(rows, rows * per_row, available)
@@ -104,7 +104,7 @@ def plan_stage(config: Config | WarmupConfig, base: Base, device: Device, frame:
     free = free_bytes(device)
     available = free if free is None or device.is_cuda else free // device.processes
     if isinstance(config, GrpoConfig):
-        rows = _fitting(per_row, min(config.rows_per_pass, count), available)
+        rows = _fitting_rows(per_row, min(config.rows_per_pass, count), available)
         return PassPlan(rows, rows * per_row, available)
     whole = config.pairs_per_step if isinstance(config, DpoConfig) else config.rows_per_step
     step = min(whole, count)
@@ -122,7 +122,7 @@ def _longest(frame: pl.DataFrame) -> int:
     return widths["prompt_ids"] + max(widths[name] for name in names)
 
 
-def _fitting(per_row: int, most: int, available: int | None) -> int:
+def _fitting_rows(per_row: int, most: int, available: int | None) -> int:
     """As many rows as fit into the free memory: at least one, at most `most`."""
     return most if available is None else min(most, max(1, int(available * _SHARE) // max(1, per_row)))
 
@@ -152,7 +152,7 @@ def _available() -> int | None:
 
 
 def _remaining_bytes(limit: Path, used: Path) -> int | None:
-    """What a control group leaves; None if it sets no limit."""
+    """Memory that a control group leaves; None if it sets no limit."""
     try:
         return max(0, int(limit.read_text()) - int(used.read_text()))
     except (OSError, ValueError):

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from eventlog.errors import BaseDiffers
 from eventlog.weights_folder import Base, folder_digest, read_base
 
+from .atomic_move import move_in
 from .gguf_tokenizer import CUTS
-from .making import making_in
-from .moving import move_in
+from .scratch_folder import scratch_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerFast
@@ -80,7 +80,7 @@ def make_tiny(out: Path, texts: Iterable[str], shape: Shape, seed: int, expected
     Leftovers of killed processes are removed first. Raises BaseDiffers if the digest is not `expected`; then no folder
     is created.
     """
-    with making_in(out, "making-base") as making:
+    with scratch_folder(out, "making-base") as making:
         tokenizer = _tokenizer(texts, shape.vocabulary)
         _save_model(making, shape, tokenizer, seed)
         tokenizer.save_pretrained(making)

@@ -59,7 +59,7 @@ NAMES: Final = {
 
 def can_continue(budget: LoopBudget, limits: LoopLimits) -> OverBudget | None:
     """The first limit that is reached, or None if another iteration may begin."""
-    used, most = budget.used, limits_of(limits)
+    used, most = budget.spent_and_reserved, limits_of(limits)
     for dimension, name in NAMES.items():
         if getattr(used, dimension) >= getattr(most, dimension):
             return OverBudget(name, getattr(used, dimension), getattr(most, dimension))
@@ -68,7 +68,7 @@ def can_continue(budget: LoopBudget, limits: LoopLimits) -> OverBudget | None:
 
 def over_limits(budget: LoopBudget, limits: LoopLimits, wanted: Amounts) -> OverBudget | None:
     """The first limit that a reservation of `wanted` would exceed, or None if it fits."""
-    used, most = budget.used, limits_of(limits)
+    used, most = budget.spent_and_reserved, limits_of(limits)
     for dimension, name in NAMES.items():
         amount = getattr(wanted, dimension)
         if amount and getattr(used, dimension) + amount > getattr(most, dimension):
@@ -78,19 +78,19 @@ def over_limits(budget: LoopBudget, limits: LoopLimits, wanted: Amounts) -> Over
 
 def wall_spent(budget: LoopBudget, limits: LoopLimits) -> OverBudget | None:
     """The limit on wall time if it is reached, else None."""
-    used, most = budget.used.wall, limits.max_wall_time * MICRO
+    used, most = budget.spent_and_reserved.wall, limits.max_wall_time * MICRO
     return OverBudget("max_wall_time", used, most) if used >= most else None
 
 
 def budget_fraction_remaining(budget: LoopBudget, limits: LoopLimits) -> int:
     """The least fraction left of any dimension, in millionths, rounded down."""
-    used, most = budget.used, limits_of(limits)
+    used, most = budget.spent_and_reserved, limits_of(limits)
     return min(_fraction(getattr(used, each), getattr(most, each)) for each in NAMES)
 
 
 def remaining_amounts(budget: LoopBudget, limits: LoopLimits) -> Amounts:
-    """What is left in each dimension, never below 0."""
-    used, most = budget.used, limits_of(limits)
+    """Amounts left in each dimension, never below 0."""
+    used, most = budget.spent_and_reserved, limits_of(limits)
     return Amounts(**{each: max(0, getattr(most, each) - getattr(used, each)) for each in NAMES})
 
 

@@ -16,7 +16,7 @@ ALIKE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """What convergence is judged by: each delegation's confidence and findings, oldest first."""
+    """Input of the convergence check: each delegation's confidence and findings, oldest first."""
 
     iteration: int
     confidences: Sequence[int]

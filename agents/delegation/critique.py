@@ -26,7 +26,7 @@ _SHINGLE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """What is wrong with a result, and where."""
+    """A fault of a result, and its place."""
 
     category: DefectCategory
     location: str
@@ -72,7 +72,7 @@ def critique(result: Mapping[str, object], required: Sequence[str], confidence: 
 
 
 def prescription(judged: Critique) -> str:
-    """What a worker is told to repair."""
+    """Instructions to a worker on how to repair its result."""
     return "\n".join(["Repair these defects of your last answer:", *(f"- {each.line}" for each in judged.defects)])
 
 

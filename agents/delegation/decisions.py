@@ -169,7 +169,7 @@ def _normal(facts: dict[str, Any]) -> dict[str, Any]:
 def _kind_of(facts: dict[str, Any]) -> DecisionKind:
     stated = facts.get("decision")
     if stated is None:
-        return _inferred(facts)
+        return _infer_kind(facts)
     if not isinstance(stated, str):
         raise NotADecision("`decision` is no text; expected one of " + ", ".join(KINDS))
     words = re.findall(r"[a-z']+", stated[:200].lower())
@@ -181,7 +181,7 @@ def _kind_of(facts: dict[str, Any]) -> DecisionKind:
     return named[0]
 
 
-def _inferred(facts: dict[str, Any]) -> DecisionKind:
+def _infer_kind(facts: dict[str, Any]) -> DecisionKind:
     """The decision of an answer that names none, where only one thing can be meant."""
     keys: dict[str, DecisionKind] = {
         "delegations": "delegate",

@@ -46,7 +46,7 @@ def tester_of(hypothesis: str, cause: str, test: str) -> Envelope:
 
 
 def hypothesis_status(confidence: int | None) -> HypothesisStatus:
-    """What a diagnostic worker's confidence makes of its hypothesis; None: no worker tested it yet."""
+    """Status of a hypothesis after a diagnostic worker's confidence; None: no worker tested it yet."""
     if confidence is None:
         return "untested"
     return "confirmed" if confidence > CONFIRMED_ABOVE else "refuted"

@@ -1,4 +1,4 @@
-"""What a confidence means: accept, refine, retry or fail; ground truth over self-report. Pure."""
+"""Meaning of a confidence: accept, refine, retry or fail; ground truth over self-report. Pure."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ class Rejection:
 
     @property
     def payload(self) -> str:
-        """What tells two rejections apart."""
+        """Content by which two rejections are told apart."""
         return f"{self.gate}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedResult:
-    """What the gates judge: the final result, the plan, the critiques of the last delegation after their repair.
+    """Input of the gates: the final result, the plan, the critiques of the last delegation after their repair.
 
     `verdict` is what ground truth says of the result: True, False, or None without an oracle.
     """
@@ -80,7 +80,7 @@ AfterRejection = Literal["go_on", "repair", "end"]
 
 
 def after_rejections(rejections: Sequence[str], most: int) -> AfterRejection:
-    """What follows rejections, the newest last, none of them separated by a delegation.
+    """Consequence of rejections, the newest last, none of them separated by a delegation.
 
     After `most` of one payload the manager is asked for a repair of exactly that; after as many again, or if there is
     nothing to repair, the loop ends.

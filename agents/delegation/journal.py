@@ -11,7 +11,7 @@ EFFECTIVE: Final = 800_000
 
 
 def lesson_of(confidences: tuple[int, ...]) -> str:
-    """What a delegation teaches by the confidences of its workers; empty if nothing in particular."""
+    """Lesson of a delegation by the confidences of its workers; empty if nothing in particular."""
     if not confidences:
         return ""
     mean = mean_confidence(confidences)

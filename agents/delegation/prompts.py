@@ -1,4 +1,4 @@
-"""What a manager and a worker are shown. Pure.
+"""Prompts of a manager and a worker. Pure.
 
 A manager sees the task, the rolling summary, the catalogue of skills, the fraction of the budget that remains, its plan
 and its hypotheses, and one directive. It sees no raw output of a worker, no tool, no text of a skill, no budget in
@@ -43,7 +43,7 @@ WORKER: Final = """You are a worker. Do what the instructions say and answer wit
 
 @dataclass(frozen=True, slots=True)
 class ManagerView:
-    """What a manager's prompt is made of."""
+    """Content of a manager's prompt."""
 
     task: str
     iteration: int
@@ -80,13 +80,13 @@ def manager_prompt(view: ManagerView) -> str:
 
 
 def clarification(problem: str) -> str:
-    """What a manager is told once when its answer is no decision."""
+    """Request to a manager, sent once, when its answer was no decision."""
     return f"That is no decision: {problem}. Answer with one short JSON object that has the key `decision`."
 
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """What a worker is asked to do. `skills` are whole texts, `state` the results of others that it may see."""
+    """The task of a worker. `skills` are whole texts, `state` the results of others that it may see."""
 
     worker: str
     instructions: str
@@ -115,7 +115,7 @@ def worker_prompt(order: WorkOrder) -> str:
 
 
 def repair_prompt(spec: ToolSpec, why: str, hint: str) -> str:
-    """What a model is asked when a tool was refused for a fault that it can repair."""
+    """Prompt for a model whose tool was refused for a fault that it can repair."""
     return (
         f"The tool {spec.fqn} was refused: {why}. {hint}\nArguments: {json.dumps(spec.parameters, sort_keys=True)}\n"
         f'Code:\n{spec.code}\n\nAnswer with one JSON object {{"code":"...","parameters":{{...}}}} that repairs it.'

@@ -1,4 +1,4 @@
-"""What a worker's result says: findings, one line of them, an error. Pure."""
+"""Reading a worker's result: findings, one line of them, an error. Pure."""
 
 from __future__ import annotations
 

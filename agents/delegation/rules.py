@@ -1,4 +1,4 @@
-"""Whether a decision is followed, and what is told to a manager whose decision is not. Pure."""
+"""Rules by which a decision is followed or refused, and the answer to a manager whose decision is refused. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def offered_decisions(config: LoopConfig) -> tuple[DecisionKind, ...]:
 
 
 def dispatch(decision: DelegateDecision, state: LoopState, config: LoopConfig) -> WorkerDispatch:
-    """What a delegation runs: what its plan allows, within the most workers of an iteration."""
+    """The workers that a delegation runs: those its plan allows, within the most workers of an iteration."""
     steps = plan_steps(state.plan)
     envelopes = envelopes_of(decision, steps)
     signature = delegation_signature(envelopes, {name: each.result for name, each in state.latest.items()})

@@ -30,7 +30,7 @@ DIRECTIVES: Final[dict[Strategy, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """What the detector found. `strategy` is the next one if it says to switch. `similarity` is in millionths."""
+    """The detector's finding. `strategy` is the next one if it says to switch. `similarity` is in millionths."""
 
     signal: StallSignal
     confidence_flat: bool = False

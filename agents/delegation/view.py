@@ -1,4 +1,4 @@
-"""What a manager is shown of a loop, made of its folds. Pure: the same log makes the same prompt."""
+"""A manager's view of a loop, made of the loop's folds. Pure: the same log makes the same prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .summary import SummaryEntry, rolling_summary
 def manager_view(
     task: str, state: LoopState, budget: LoopBudget, skills: SkillCatalogue, config: LoopConfig
 ) -> ManagerView:
-    """What the manager of a loop is shown at its next decision."""
+    """The view of a loop that its manager gets at its next decision."""
     fraction = budget_fraction_remaining(budget, config.budget)
     planning = config.planning
     return ManagerView(

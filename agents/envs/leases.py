@@ -46,14 +46,14 @@ class ThreadLeases:
                 raise LeaseTaken(key=key, timeout_s=self.patience_s, actual=f"the thread {self._taken[key]}")
             self._taken[key] = threading.current_thread().name
         try:
-            yield _nothing
+            yield _check_nothing
         finally:
             with self._given_back:
                 del self._taken[key]
                 self._given_back.notify_all()
 
 
-def _nothing() -> None:
+def _check_nothing() -> None:
     """Check nothing: a lease inside one process lasts as long as the process."""
 
 

@@ -29,7 +29,7 @@ TIMEOUT_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class ProxiedPages:
-    """Where the pages are reached. `goes_to` changes the site's address, which is None while there is no instance."""
+    """The address of the pages. `goes_to` changes the site's address, which is None while there is no instance."""
 
     url: str
     _upstream: dict[str, str | None]

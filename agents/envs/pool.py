@@ -45,8 +45,8 @@ class PoolCommand:
 
     def at(self, port: int, seed: int, token: str, health: str) -> Command:
         """The command of one process."""
-        words = tuple(_filled(each, port, seed) for each in self.words)
-        variables = {name: _filled(each, port, seed) for name, each in self.variables.items()}
+        words = tuple(_fill_in(each, port, seed) for each in self.words)
+        variables = {name: _fill_in(each, port, seed) for name, each in self.variables.items()}
         return Command(
             words,
             url=f"http://127.0.0.1:{port}",
@@ -57,7 +57,7 @@ class PoolCommand:
         )
 
 
-def _filled(text: str, port: int, seed: int) -> str:
+def _fill_in(text: str, port: int, seed: int) -> str:
     return text.replace(PORT, str(port)).replace(SEED, str(seed))
 
 
@@ -116,10 +116,10 @@ class PooledSite(Connected):
         with self._lock:
             running = next(iter(self._running.values()), None)
         if running is not None:
-            return self._named(running.client.health())
+            return self._with_name(running.client.health())
         made = self.reset(0)
         try:
-            return self._named(self._of(made).client.health())
+            return self._with_name(self._of(made).client.health())
         finally:
             self.close(made)
 
@@ -225,7 +225,7 @@ class PooledSite(Connected):
             raise InstanceClosed(url=self.admin_url, actual=instance_id(instance))
         return running
 
-    def _named(self, health: Health) -> Health:
+    def _with_name(self, health: Health) -> Health:
         return health.model_copy(update={"site": self.dialect.site or self.name, "instances": len(self._running)})
 
     def _down(self, operation: str, actual: str) -> EnvironmentDown:

@@ -62,7 +62,7 @@ class Sandbox:
 
     @property
     def end_action(self) -> AtTheEnd:
-        """What to do with the sandbox at the end: by default, delete a created one and leave an existing one."""
+        """Action on the sandbox at the end: by default, delete a created one and leave an existing one."""
         return self.at_the_end or ("delete" if self.sandbox_id is None else "leave")
 
 

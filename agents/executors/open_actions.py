@@ -72,7 +72,7 @@ def open_schema(actions: Sequence[ActionSpec]) -> Schema | None:
 def open_step_of(model: str, sample: Sample, actions: Sequence[ActionSpec]) -> Step:
     """Parse an answer into a step. Raises NotAnAction."""
     if is_single_answer(actions):
-        return open_step(actions[0].name, _checked(sample.text.strip()))
+        return open_step(actions[0].name, _checked_argument(sample.text.strip()))
     try:
         answer = read_as(model, sample, _Answer)
     except AnswerUnstructured as problem:
@@ -86,7 +86,7 @@ def open_step_of(model: str, sample: Sample, actions: Sequence[ActionSpec]) -> S
     if spec.argument == "none":
         return open_step(spec.name, None)
     given = answer.argument if isinstance(answer.argument, str) else json.dumps(answer.argument, ensure_ascii=False)
-    return open_step(spec.name, _checked(given.strip()))
+    return open_step(spec.name, _checked_argument(given.strip()))
 
 
 def open_step(action: str, argument: str | None) -> Step:
@@ -94,7 +94,7 @@ def open_step(action: str, argument: str | None) -> Step:
     return Step(type="act", intent=f"take the action {action}", label=action, value=argument)
 
 
-def _checked(argument: str) -> str:
+def _checked_argument(argument: str) -> str:
     if not argument:
         raise NotAnAction("The argument is empty.")
     if UNTYPED.search(argument):

@@ -118,7 +118,7 @@ class PolicyExecutor:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a policy sees between two actions."""
+    """A policy's view between two actions."""
 
     words: str | None
     picture: bytes | None

@@ -45,7 +45,7 @@ class RunTerms:
 
 @dataclass
 class CostMeter:
-    """What one attempt at a run has used, and its cost at any time."""
+    """Usage of one attempt at a run, and its cost at any time."""
 
     terms: RunTerms
     began: int
@@ -62,7 +62,7 @@ class CostMeter:
         self.input_tokens += completion.input_tokens
         self.output_tokens += completion.output_tokens
 
-    def watching(self, watch: Watch, *, raises: bool) -> Watch:
+    def counting_watch(self, watch: Watch, *, raises: bool) -> Watch:
         """A Watch that counts steps. If it `raises`, it ends a run that cost too much."""
 
         def count_step(taken: ExecutedStep) -> Verified | None:
@@ -144,11 +144,11 @@ class TermedExecutor:
         terms = self.terms
         meter = CostMeter(terms, terms.stopwatch())
         headers = {**assignment.page_headers, **terms.page_headers}
-        acting = self._acting(assignment.weights, meter)
-        counting = meter.watching(watch, raises=not isinstance(acting, PolicyExecutor))
+        acting = self._acting_executor(assignment.weights, meter)
+        counting = meter.counting_watch(watch, raises=not isinstance(acting, PolicyExecutor))
         return acting.execute(replace(assignment, page_headers=headers), instance, counting)
 
-    def _acting(self, weights: str, meter: CostMeter) -> Executor:
+    def _acting_executor(self, weights: str, meter: CostMeter) -> Executor:
         acting = self.executor
         if acting.name == policy.NAME and isinstance(acting, Serves):
             acting = acting.policy_for(weights)

@@ -50,7 +50,7 @@ def tell_trial(
     candidate: AnyPiece | None = None,
     withheld: AnyPiece | None = None,
 ) -> tuple[OccasionPiece, ...]:
-    """What a run is told that may try a piece: exactly what its siblings are told, and the candidate or less a piece.
+    """Advice to a run that may try a piece: exactly that of its siblings, and the candidate or less a piece.
 
     The candidate's line comes last and beyond the budget, so that it displaces nothing. `held` lacks the withheld
     piece; no other piece takes its place.

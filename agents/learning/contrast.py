@@ -94,7 +94,7 @@ def _of_group(environment: str, template: Template, siblings: Sequence[Transcrip
 def _lesson(
     environment: str, template: Template, passed: Transcript, place: int, failed: Transcript
 ) -> Captured | None:
-    """What the passing run did from the parting on, until it was back on the failing one's way; None if no words."""
+    """Actions of the passing run from the parting until it was back on the failing one's way; None if no words."""
     others = {does(move.step) for move in failed.moves[place:]}
     moves: list[Move] = []
     for move in passed.moves[place:]:

@@ -1,4 +1,4 @@
-"""Whether a server's logprobs are of the distribution it samples from, found by asking it. Pure.
+"""A check, by asking a server, that its logprobs are of the distribution from which it samples. Pure.
 
 Logprobs after temperature: at half the temperature the difference of two tokens' logprobs is twice as large. Before
 it, the difference stays.

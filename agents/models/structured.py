@@ -18,7 +18,11 @@ _FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
 
 def answer_schema(shape: type[BaseModel]) -> Schema:
-    """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts require both."""
+    """The JSON schema of a shape. It should be closed (`extra="forbid"`) and have no defaults: hosts require both.
+
+    The docstring of a shape is the description in its schema, which models are sent and runs record: other words there
+    are another request.
+    """
     return Schema(shape.__name__, shape.model_json_schema())
 
 

@@ -102,13 +102,13 @@ class Endpoint:
 
     def post(self, path: str, body: Mapping[str, Any], shape: type[A]) -> A:
         """Post a JSON body and parse the answer as `shape`. Raises a subclass of ModelFailure."""
-        return self._read(shape, self._retried(path, body))
+        return self._read(shape, self._send_with_retries(path, body))
 
     def tell(self, path: str, body: Mapping[str, Any]) -> None:
         """Post a JSON body and ignore the text of the answer. Raises a subclass of ModelFailure."""
-        self._retried(path, body)
+        self._send_with_retries(path, body)
 
-    def _retried(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
+    def _send_with_retries(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
         tries, wait_s = 1, self.patience.first_wait_s
         while True:
             try:

@@ -60,7 +60,7 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
     yield ReplayCheck("told", recorded, again, where="what it was told")
     model, surface = _RecordedModel(conversation), _RecordedSurface(recording, conversation)
     surface.model = model
-    executor = PolicyExecutor(model, sight, surface.opening, conversation.calls[0].sampling.max_tokens, wording)
+    executor = PolicyExecutor(model, sight, surface.open_surface, conversation.calls[0].sampling.max_tokens, wording)
     try:
         execution = executor.execute(_assignment(recording, advice_lines(told)), _NOWHERE)
     except _Diverged as diverged:
@@ -137,7 +137,7 @@ class _RecordedSurface:
     seen: str | None = None
 
     @contextmanager
-    def opening(self, _instance: Instance, _headers: Mapping[str, str]) -> Iterator[Surface]:
+    def open_surface(self, _instance: Instance, _headers: Mapping[str, str]) -> Iterator[Surface]:
         """See Opening."""
         yield self
 
@@ -168,7 +168,7 @@ class _RecordedSurface:
         return None if address is None else self.conversation.pictures[address]
 
     def _view_after(self) -> str | None:
-        """What the policy saw after its last step, from the message that it was told then."""
+        """The policy's view after its last step, from the message that it got then."""
         place = self.model.messages + 1
         if place >= len(self.conversation.messages):
             return self.seen

@@ -91,14 +91,14 @@ def _step_facts(run: str, taken: ExecutedStep, *, is_reported: bool) -> Facts:
 
 
 def _argument(step: Step) -> Blob | None:
-    """What an environment's own action was given: a JSON object as such, anything else as text."""
+    """Argument of an environment's own action: a JSON object as such, anything else as text."""
     if step.type != "act" or step.value is None:
         return None
     return Blob(JSON_TYPE if _is_json_object(step.value) else PAGE_TYPE, step.value.encode())
 
 
 def _reported_argument(step: Step) -> Blob | None:
-    """What a reported step was given: of a step on a page, what it acts on, which nothing else records."""
+    """Argument of a reported step: of a step on a page, its target, which nothing else records."""
     if step.type == "act":
         return _argument(step)
     given = {name: found for name in ("url", "label", "value") if (found := getattr(step, name))}

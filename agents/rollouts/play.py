@@ -31,10 +31,10 @@ from projections.costs import PriceBook
 from projections.runs import PLANLESS
 
 from ..envs.addresses import shown_in, without_instances
-from ..envs.closing import close_or_count
 from ..envs.contract import Instance, Mutation
 from ..envs.environment import Environment
 from ..envs.errors import EnvironmentFailure
+from ..envs.unclosed_instances import close_or_count
 from ..executors import plan as plan_executor
 from ..executors.executor import Advised, Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpInspector

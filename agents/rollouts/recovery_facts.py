@@ -12,7 +12,7 @@ from eventlog.events import HintRecorded, ModelCalled, PromotionRule, RecoveryDe
 from ..executors.executor import Called, Execution
 from ..learning.capture import Captured
 from ..learning.inspection import Inspector
-from ..learning.looking import failing_steps, say_proposals
+from ..learning.inspection_hints import failing_steps, say_proposals
 from ..learning.recovery.budgets import Budgets
 from ..learning.recovery.failing import Failing
 from ..learning.recovery.recover import recover
@@ -54,7 +54,7 @@ def look_for_hints(
         return NOTHING
     found = recover(name, run, inspector, looking.budgets)
     lessons = say_proposals(name, run, template, found.proposals)
-    decided = [_renamed(event, lessons) for event in found.decided]
+    decided = [_with_lessons(event, lessons) for event in found.decided]
     return Recovery(
         tuple(decided),
         tuple(_hint(lesson, looking.rule) for lesson in {each.name: each for each in lessons.values()}.values()),
@@ -62,7 +62,7 @@ def look_for_hints(
     )
 
 
-def _renamed(event: RecoveryDecided, lessons: Mapping[str, Captured]) -> RecoveryDecided:
+def _with_lessons(event: RecoveryDecided, lessons: Mapping[str, Captured]) -> RecoveryDecided:
     """A decision that names the lessons in place of the changes that they say."""
     names = dict.fromkeys(lessons[name].name for name in event.proposed if name in lessons)
     return event.model_copy(update={"proposed": tuple(names)})

@@ -1,4 +1,4 @@
-"""What a replay compares of a run's end: its end state, its grade and its reward. Pure."""
+"""Comparison of a run's end in a replay: its end state, its grade and its reward. Pure."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def treat(
     for each in templates:
         used = _pieces_in_use(each, environment, memory, advice_budget)
         in_use[each.template_id] = [piece for piece in promoted if piece.piece.piece in used]
-        belonging[each.template_id] = _fitting(candidates, each, environment, advice_budget)
+        belonging[each.template_id] = _fitting_candidates(candidates, each, environment, advice_budget)
     tasks = _tasks_of(specs)
     tried, left_out = _Turns(belonging, tasks, rng_seed), _Turns(in_use, tasks, rng_seed)
 
@@ -132,7 +132,7 @@ def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
     return retrieve(template.plan_steps, template.instruction, environment, [piece]) != ()
 
 
-def _fitting(
+def _fitting_candidates(
     candidates: Collection[TrialPiece], template: Template, environment: str, advice_budget: int | None
 ) -> list[TrialPiece]:
     return [each for each in candidates if would_use(each.piece, template, environment, advice_budget)]
@@ -147,7 +147,9 @@ def open_to(
     advice_budget: int | None = None,
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """Candidates that each treated group could carry, keyed by kind and sorted by name."""
-    belonging = {each.template_id: _fitting(candidates, each, environment, advice_budget) for each in templates}
+    belonging = {
+        each.template_id: _fitting_candidates(candidates, each, environment, advice_budget) for each in templates
+    }
     turns = _Turns(belonging, _tasks_of(specs), rng_seed)
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}

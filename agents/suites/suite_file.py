@@ -91,16 +91,16 @@ def suite_text(suite: Suite) -> str:
 
 
 def faults_of(suite: Suite) -> Iterator[Fault]:
-    """What is wrong in a suite whose fields are each right: repetitions, addresses that lead out, loops to nowhere."""
-    yield from _repeated([(("tasks", place, "id"), task.id) for place, task in enumerate(suite.tasks)])
+    """Faults of a suite whose fields are each right: repetitions, addresses that lead out, loops to nowhere."""
+    yield from _repeated_names([(("tasks", place, "id"), task.id) for place, task in enumerate(suite.tasks)])
     kinds = [(("operations", place, "kind"), each.kind) for place, each in enumerate(suite.operations)]
-    yield from _repeated(kinds)
+    yield from _repeated_names(kinds)
     labels = [
         (("operations", place, "labels"), label.strip().casefold())
         for place, each in enumerate(suite.operations)
         for label in each.labels
     ]
-    yield from _repeated(labels)
+    yield from _repeated_names(labels)
     for place, task in enumerate(suite.tasks):
         yield from _faults_of_plan(task, ("tasks", place, "plan"))
     if (steps := sum(len(task.steps) for task in suite.tasks)) > MOST_STEPS:
@@ -117,12 +117,12 @@ def _faults_of_plan(task: SuiteTask, place: Place) -> Iterator[Fault]:
                 (*place, number, "loop_to"),
                 f"it is {step.loop_to}; expected a step before this one, at most {number}",
             )
-        missing = _missing(step)
+        missing = _missing_field(step)
         if missing is not None:
             yield (*place, number), f"a step of the type {step.type} needs `{missing}`"
 
 
-def _missing(step: Step) -> str | None:
+def _missing_field(step: Step) -> str | None:
     """The field that a step of this type needs and lacks."""
     if step.type == "navigate" and step.url is None:
         return "url"
@@ -131,7 +131,7 @@ def _missing(step: Step) -> str | None:
     return "value" if step.type in {"fill_field", "select_option"} and step.value is None else None
 
 
-def _repeated(named: Sequence[tuple[Place, str]]) -> Iterator[Fault]:
+def _repeated_names(named: Sequence[tuple[Place, str]]) -> Iterator[Fault]:
     seen: set[str] = set()
     for place, name in named:
         if name in seen:

@@ -17,12 +17,12 @@ def suite_toml(suite: Suite) -> str:
     """The text of a suite file; `read_suite` reads it back. A task without a plan shows the form of one."""
     seeds = suite.seeds
     head = [
-        f"name = {_quoted(suite.name)}",
-        f"environment = {_quoted(suite.environment)}",
+        f"name = {_to_toml(suite.name)}",
+        f"environment = {_to_toml(suite.environment)}",
         "",
         "[seeds]",
-        f"training = {_quoted(_span(seeds.training))}",
-        f"sealed = {_quoted(_span(seeds.sealed))}",
+        f"training = {_to_toml(_span(seeds.training))}",
+        f"sealed = {_to_toml(_span(seeds.sealed))}",
     ]
     tasks = (line for task in suite.tasks for line in ("", *_task(task)))
     rows = (line for row in suite.operations for line in ("", *_operation(row)))
@@ -38,14 +38,14 @@ def _task(task: SuiteTask) -> Iterator[str]:
         ("cluster", task.cluster),
     ):
         if given is not None:
-            yield f"{name} = {_quoted(given)}"
+            yield f"{name} = {_to_toml(given)}"
     yield f"max_steps = {task.max_steps}"
     if task.threshold_micro is not None:
         yield f"threshold = {task.threshold_micro / MICRO}"
     if task.plan is None:
         yield _NO_PLAN
     elif isinstance(task.plan, str):
-        yield f"plan = {_quoted(task.plan)}"
+        yield f"plan = {_to_toml(task.plan)}"
     else:
         yield "plan = ["
         yield from (f"  {_inline(step.model_dump(mode='json', exclude_none=True))}," for step in task.plan)
@@ -54,16 +54,16 @@ def _task(task: SuiteTask) -> Iterator[str]:
 
 def _operation(row: Operation) -> Iterator[str]:
     yield "[[operations]]"
-    yield f"kind = {_quoted(row.kind)}"
-    yield f"labels = {_quoted(row.labels)}"
-    yield f"records = {_quoted(row.records)}"
+    yield f"kind = {_to_toml(row.kind)}"
+    yield f"labels = {_to_toml(row.labels)}"
+    yield f"records = {_to_toml(row.records)}"
 
 
 def _inline(facts: Mapping[str, Any]) -> str:
-    return "{ " + ", ".join(f"{name} = {_quoted(each)}" for name, each in facts.items()) + " }"
+    return "{ " + ", ".join(f"{name} = {_to_toml(each)}" for name, each in facts.items()) + " }"
 
 
-def _quoted(value: object) -> str:
+def _to_toml(value: object) -> str:
     """A value as TOML, which strings, integers, booleans and lists of JSON are but for one control character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 

@@ -13,7 +13,7 @@ from agents.envs.sites.first import FIRST
 from eventlog.events import BenchmarkFrozen, Rules
 from gate.benchmark import ALPHA, CHALLENGERS, deal_seeds, freeze_benchmark, most_runs, sealed_instances
 from gate.figures import count_noun, decimal
-from gate.renewal import Amounts, amounts_of, draw_fresh_seeds, seed_ranges
+from gate.renewal import SeedAmounts, amounts_of, draw_fresh_seeds, seed_ranges
 from gate.sizes import plan_size, power_at, seeds_of_each
 from projections.runs import PLANLESS
 
@@ -120,7 +120,7 @@ def freeze_(
         spent = micro([alpha])[0]
         wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)
-        amounts = Amounts(visible if visible_seeds is None else 0, each if sealed_seeds is None else 0, repeats)
+        amounts = SeedAmounts(visible if visible_seeds is None else 0, each if sealed_seeds is None else 0, repeats)
         taken, among = unavailable_instances(house, house.views()), seed_ranges(versioned.suite.seeds)
         drawn = draw_fresh_seeds(name, site, templates, amounts, taken, rng_seed, among)
         given = [None if seeds is None else read_seeds(seeds) for seeds in (visible_seeds, sealed_seeds)]
@@ -154,7 +154,7 @@ class _Wanted:
         return seeds_of_each(size.instances, max(1, templates))
 
     def words(self, frozen: BenchmarkFrozen) -> str:
-        """What the benchmark finds, and what an evaluation on it costs in runs."""
+        """The difference that the benchmark can find, and the cost of an evaluation on it in runs."""
         found = power_at(sealed_instances(frozen), frozen.repeats, self.effect, self.alpha)
         gain = f"a gain of {decimal(self.effect)} is found with a power of about {round(found / 1_000_000, 2)}"
         return f"{gain}; an evaluation costs at most {most_runs(frozen):,} runs, and what looks worse is played again"

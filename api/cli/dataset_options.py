@@ -39,7 +39,7 @@ class Reward(StrEnum):
 
 
 class AdvantageScale(StrEnum):
-    """What the differences to a group's mean are divided by."""
+    """Divisor of the differences to a group's mean."""
 
     GROUP = "group"
     NONE = "none"

@@ -218,7 +218,7 @@ def read_budget(given: str | None) -> LoopLimits:
 def _means(
     house: House, model: str | None, worker_model: str | None, worker_command: str | None, *, weaker: bool
 ) -> Iterator[LoopMeans]:
-    """What a loop works with: models at the configured endpoint, or a command as worker; the best sandbox there is."""
+    """Means of a loop: models at the configured endpoint, or a command as worker; the best sandbox there is."""
     from agents.executors.delegation.loop import LoopMeans
     from agents.executors.delegation.sandbox import choose_sandbox
     from agents.executors.delegation.workers import CommandWorker, ModelWorker, Worker

@@ -11,6 +11,7 @@ from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.executors.local import FolderOf
 from agents.models.servers.plan import Challenger
+from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
 from gate.bands import explain_bands
 from gate.explain import explain as explained
@@ -96,13 +97,7 @@ def run_gate(
     rules = Rules.default(test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with open_project() as house:
-        served = _Served(house.settings, model, folders_of(house))
-        if challenger is not None:
-            chosen, memory = artifacts.challenger(house, challenger)
-        else:
-            found = find_challenger(house, Challenger(lora_adapter, challenger_model), model)
-            served = _Served(found.settings, found.model, found.folder_of)
-            chosen, memory = artifacts.champion_with_weights(house, found.weights)
+        served, chosen, memory = _challenger_of(house, challenger, Challenger(lora_adapter, challenger_model), model)
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, served, chosen, is_agent=playing_agent is not None)
         frozen = _benchmark(house, benchmark, site)
@@ -136,11 +131,23 @@ def run_gate(
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """What policies play with: settings, model, and where checkpoints are."""
+    """Means of policies: settings, model, and the folders of checkpoints."""
 
     settings: Settings
     model: str | None
     folder_of: FolderOf
+
+
+def _challenger_of(
+    house: House, name: str | None, weights: Challenger, model: str | None
+) -> tuple[_Served, Artifact, Blob]:
+    """The challenger that is named, or the champion's memory with other weights, and what policies play it with."""
+    if name is not None:
+        chosen, memory = artifacts.challenger(house, name)
+        return _Served(house.settings, model, folders_of(house)), chosen, memory
+    found = find_challenger(house, weights, model)
+    chosen, memory = artifacts.champion_with_weights(house, found.weights)
+    return _Served(found.settings, found.model, found.folder_of), chosen, memory
 
 
 def _way_of(executor: Way, challenger: str | None, adapter: str | None, model: str | None) -> Way:

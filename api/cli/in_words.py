@@ -24,7 +24,7 @@ Facts = list[tuple[str, object]]
 
 
 def piece_facts(report: PieceReport) -> Facts:
-    """What a piece does, how it stands and on what evidence."""
+    """Effect of a piece, its status and its evidence."""
     state, summary, content = report.state, report.summary, report.content
     evidence = f"{count_noun(summary.trials, 'trial')}, U {summary.u}, V {summary.v}"
     facts = {

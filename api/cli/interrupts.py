@@ -31,7 +31,7 @@ def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     at once is safe: whoever resumes finds a log as after `kill -9`.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        return _nothing
+        return _wait_for_nothing
     said = Event()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -52,7 +52,7 @@ def _wake(_number: int, _frame: object) -> None:
     """Do nothing but end a call in which the main thread waits, so that it handles a Ctrl-C that another thread got."""
 
 
-def _nothing() -> None:
+def _wait_for_nothing() -> None:
     """Wait for nothing: no sentence will be said."""
 
 

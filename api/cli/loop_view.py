@@ -87,7 +87,7 @@ def loop_view(journal: LoopJournal) -> Group:
 
 def budget_rows(journal: LoopJournal) -> list[tuple[str, str]]:
     """A bar for each dimension of a loop's budget: what is used, reserved included, of its limit."""
-    used, most = journal.budget.used, limits_of(journal.state.loop_config().budget)
+    used, most = journal.budget.spent_and_reserved, limits_of(journal.state.loop_config().budget)
     rows = []
     for dimension in NAMES:
         amount, limit = getattr(used, dimension), getattr(most, dimension)

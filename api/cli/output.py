@@ -173,11 +173,11 @@ def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
-    from .noting import Noting
+    from .progress_notes import NotedProgress
 
     counting = MofNCompleteColumn() if total is not None else TextColumn("{task.completed:,}")
     columns = (TextColumn("{task.description}"), BarColumn(), counting, TimeElapsedColumn())
-    with Noting(*columns, console=ERR) as progress:
+    with NotedProgress(*columns, console=ERR) as progress:
         yield partial(progress.update, progress.add_task(title, total=total, note=""))
 
 

@@ -120,7 +120,7 @@ def _token() -> str:
 
 
 def _detail_once(probe: ProbeFinding, said: dict[str, str]) -> str:
-    """What a probe found; what another one said before is referred to by that one's name."""
+    """Detail of a probe's finding; a detail that another probe gave is referred to by that probe's name."""
     first = said.setdefault(probe.detail, probe.name)
     return probe.detail if first == probe.name else f"as {first}"
 

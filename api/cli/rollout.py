@@ -78,7 +78,7 @@ def sweep(
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
-    limits = options.limits_of(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
+    limits = options.variance_limits(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(
         max_parallel=max_parallel, timeout_s=timeout, siblings=siblings, rng_seed=rng_seed, verify_steps=verify_steps
     )

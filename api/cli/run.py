@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
 from typing import Annotated
@@ -94,20 +94,14 @@ def run(
     dataset, trains a checkpoint and sends it to the gate.
     """
     playing_agent = agent_of(agent, executor, timeout)
-    if playing_agent is not None and loop is not Loop.FAST:
-        raise typer.BadParameter("--agent is for the fast loop: the slow one trains weights that Flywheel serves")
-    if loop is Loop.SLOW:
-        options.refuse_fast(
-            {
-                "--budget-runs": budget_runs,
-                "--budget-dollars": budget_dollars,
-                "--budget-minutes": budget_minutes,
-                "--verdicts": verdicts,
-                "--cluster": cluster,
-            }
-        )
-    else:
-        options.refuse_memoryless(executor)
+    budget = {
+        "--budget-runs": budget_runs,
+        "--budget-dollars": budget_dollars,
+        "--budget-minutes": budget_minutes,
+        "--verdicts": verdicts,
+        "--cluster": cluster,
+    }
+    _refuse_unlike(loop, executor, playing_agent, budget)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -136,6 +130,18 @@ def run(
             why = quickly() if loop is Loop.FAST else slowly()
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
+
+
+def _refuse_unlike(
+    loop: Loop, executor: Way, playing_agent: AgentSpec | None, budget: Mapping[str, object | None]
+) -> None:
+    """Raise BadParameter for options that the loop does not have."""
+    if playing_agent is not None and loop is not Loop.FAST:
+        raise typer.BadParameter("--agent is for the fast loop: the slow one trains weights that Flywheel serves")
+    if loop is Loop.SLOW:
+        options.refuse_fast(budget)
+    else:
+        options.refuse_memoryless(executor)
 
 
 def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:

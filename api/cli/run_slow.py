@@ -23,10 +23,10 @@ from ..course import Course
 from ..environments.admission import first_admission
 from ..environments.connect import Placed
 from ..environments.suites import course_within, pin_suite
-from ..errors import BadConfig
 from ..house import House
 from ..reporter import Reporter
 from ..sweeps.executors import Way, executor_of
+from ..training.errors import BadConfig
 from ..training.weights import folders_of
 
 SFT: Final = SftConfig(steps=24, learning_rate="0.001", rows_per_step=8)

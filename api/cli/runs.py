@@ -30,7 +30,7 @@ app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdr
 ACTOR = "operator"
 STATUSES = ("started", "completed", "halted", "out_of_budget", "missing")
 MARKS = ("withdrawn", "erased", "contaminated")
-"""What takes a run out of learning: each is a column of the list where any run has it."""
+"""Columns for facts that take a run out of learning: the list shows each where any run has it."""
 
 
 @app.command("list")

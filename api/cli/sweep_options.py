@@ -160,7 +160,7 @@ def refuse_shown(executor: Way, *, learn: bool) -> None:
         raise typer.BadParameter("--learn does not work with --executor demonstration; leave one of them out")
 
 
-def limits_of(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:
+def variance_limits(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:
     """Limits of variance seeking; None without `seek`. Raises BadParameter for limits without it."""
     for option, given in (("--max-siblings", max_siblings), ("--max-cost", max_cost)):
         if given is not None and not seek:

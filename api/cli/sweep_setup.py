@@ -53,7 +53,7 @@ class SweepSetup:
         return next_sweep_name(self.house.store, self.house.views(), self.site)
 
     def before(self) -> SweepsState:
-        """What was planned on the site before."""
+        """Sweeps planned on the site before."""
         return sweeps_on(self.house.views(), self.site)
 
     def reserved_seeds(self) -> frozenset[int]:

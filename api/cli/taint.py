@@ -1,4 +1,4 @@
-"""What was learned from some runs, as commands show it before they withdraw or erase."""
+"""The learning that came from some runs, as commands show it before they withdraw or erase."""
 
 from __future__ import annotations
 

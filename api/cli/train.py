@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from eventlog.events import StageConfig, stage_config_of
 from projections.checkpoints import WeightsState
 
-from ..errors import BadConfig
 from ..queries.checkpoints import find_adapter
 from ..queries.datasets import find_dataset
+from ..training.errors import BadConfig
 from ..training.stages import Stage, Watch, train_stage, watch_progress
 from ..training.weights import base_of
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts

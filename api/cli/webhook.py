@@ -1,4 +1,4 @@
-"""`flywheel webhook`: who is told of verdicts and of moves of the champion."""
+"""`flywheel webhook`: addresses that get verdicts and moves of the champion."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .output import ERR, AsJson, AsOf, open_project, print_rows, say
 app = typer.Typer(help="Webhooks: add, list, remove.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The webhook's name: small letters, digits, - and _.")]
 EVERY: tuple[WebhookTopic, ...] = ("verdict", "champion")
+_WORDS = {"verdict": "verdicts", "champion": "moves of the champion"}
 
 
 @app.command()
@@ -25,19 +26,18 @@ def add(
     secret: Annotated[
         str, typer.Option(help="The variable that holds the signing secret: FLYWHEEL_WEBHOOK_NAME. Never the secret.")
     ],
-    about: Annotated[Literal["both", "verdict", "champion"], typer.Option(help="What to tell.")] = "both",
+    about: Annotated[Literal["both", "verdict", "champion"], typer.Option(help="What to send.")] = "both",
 ) -> None:
-    """Tell an address of verdicts and moves of the champion from here on.
+    """Send verdicts and moves of the champion to an address, from the next one on.
 
     `flywheel serve` sends the messages; see docs/webhooks.md.
     """
+    topics: tuple[WebhookTopic, ...] = EVERY if about == "both" else (about,)
     with open_project() as house:
-        register.add_webhook(
-            house.store, house.views(), name, url, secret, EVERY if about == "both" else (about,), "operator"
-        )
+        register.add_webhook(house.store, house.views(), name, url, secret, topics, "operator")
     if read_secret(secret) is None:
         ERR.print(f"{secret} is not set here; `flywheel serve` needs it", soft_wrap=True)
-    say(f"{name} is told of what comes from here on")
+    say(f"added {name}: it gets {' and '.join(_WORDS[topic] for topic in topics)} from now on")
 
 
 @app.command("list")
@@ -62,7 +62,7 @@ def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def remove(name: Name, reason: Annotated[str, typer.Option(help="Why.")]) -> None:
-    """Tell a webhook nothing more."""
+    """Remove a webhook: it gets no further message."""
     with open_project() as house:
         register.remove_webhook(house.store, house.views(), name, reason, "operator")
-    say(f"{name} is told nothing more")
+    say(f"removed {name}: it gets no further message")

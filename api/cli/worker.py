@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from pathlib import Path
 from threading import Event
 from typing import Annotated
 
 import typer
 
-from agents.envs.closing import UNCLOSED
 from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
+from agents.envs.unclosed_instances import UNCLOSED
 from agents.executors.executor import Executor
+from agents.executors.outside.agent_spec import AgentSpec
 from agents.models.model import Model
 from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
@@ -35,7 +37,7 @@ from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
-from ..sweeps.worker import ROLES, Role, see_site, work
+from ..sweeps.worker import ROLES, Controlling, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
 from .output import TerminalReporter, open_project
@@ -113,9 +115,9 @@ def worker(
     chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
     if "controller" in chosen:
         options.refuse_memoryless(executor)
-    course = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
+    limits = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
     course = options.within(
-        replace(course, verify_steps=verify_steps),
+        replace(limits, verify_steps=verify_steps),
         runs=budget_runs,
         dollars=budget_dollars,
         minutes=budget_minutes,
@@ -125,63 +127,106 @@ def worker(
     terms = Terms(
         max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty, outage_s=outage
     )
+    where = Where(url, admin_url, sandbox, port, admin_port)
+    asked = _Asked(chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked)
     tell, is_over = _as_json if as_json else _as_text, Event()
-    with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
-        queue, client, controlling = RolloutQueue(house.engine, site), None, None
-        doing: Executor = PLAN
-        checking: Checking = check_nothing
-        advisor: Model | None = None
-        if {"runner", "controller"} & set(chosen):
-            where = Where(url, admin_url, sandbox, port, admin_port)
-            placed = stack.enter_context(placed_at(house, site, where, dialect_from(dialect)))
-            reporter = TerminalReporter()
-            see_site(house, placed, site, reporter)
-            own = folders_of(house)
-            journals, inside = journals_of(house), placed.inside
-            playing = executor_of(
-                executor, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=playing_agent
-            )
-            doing = stack.enter_context(playing)
-            doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
-            if verify_steps:
-                checking = _checking(house, placed.environment, site, stack)
-            client = placed.environment if "runner" in chosen else None
-            asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
-            advisor = stack.enter_context(asking)
-            if client is not None and retry_parked:
-                tell("again", count=queue.retry_parked())
-            if "controller" in chosen:
-                pinned = None
-                if suite is not None:
-                    follows_plan = doing.name not in PLANLESS
-                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=follows_plan)
-                controller = Controller(house, placed.environment, site, course, reporter, doing, suite=pinned)
-                controlling = partial(_control, controller)
-        tell("started", roles=" and ".join(chosen), site=site)
-        follows = "projector" in chosen
-        work(
-            house,
-            client,
-            site,
-            terms,
-            lambda notice: _notice(tell, notice),
-            doing,
-            follows=follows,
-            checking=checking,
-            advisor=advisor,
-            rule=course.rule,
-            controlling=controlling,
-            give_up=is_over.set,
-        )
-        if UNCLOSED.number:
-            tell("unclosed", count=UNCLOSED.number)
-        parked = len(queue.parked_jobs()) if client is not None else 0
-        tell("stopped", open=queue.open(), parked=parked)
+    with open_project(OutagePatience(outage, is_over.is_set)) as house:
+        parked = _work_as_asked(house, asked, tell, is_over)
     if until_empty and parked:
         raise typer.Exit(1)
 
 
-def _checking(house: House, client: Environment, site: str, stack: ExitStack) -> Checking:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of the command, as the roles need them."""
+
+    roles: list[Role]
+    site: str
+    where: Where
+    dialect: Path | None
+    suite: str | None
+    way: Way
+    agent: AgentSpec | None
+    course: Course
+    terms: Terms
+    retries_parked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The site as the roles use it: `client` is there for a runner, `controlling` for a controller."""
+
+    client: Environment | None = None
+    executor: Executor = PLAN
+    checking: Checking = check_nothing
+    advisor: Model | None = None
+    controlling: Controlling | None = None
+
+
+def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> int:
+    """Work in the roles until told to stop, or until the queue is empty. Returns how many jobs are parked."""
+    queue, site = RolloutQueue(house.engine, asked.site), asked.site
+    with ExitStack() as stack:
+        plays = not {"runner", "controller"}.isdisjoint(asked.roles)
+        place = _open_place(house, asked, stack) if plays else _Place()
+        if place.client is not None and asked.retries_parked:
+            tell("again", count=queue.retry_parked())
+        tell("started", roles=" and ".join(asked.roles), site=site)
+        work(
+            house,
+            place.client,
+            site,
+            asked.terms,
+            lambda notice: _notice(tell, notice),
+            place.executor,
+            follows="projector" in asked.roles,
+            checking=place.checking,
+            advisor=place.advisor,
+            rule=asked.course.rule,
+            controlling=place.controlling,
+            give_up=is_over.set,
+        )
+        if UNCLOSED.number:
+            tell("unclosed", count=UNCLOSED.number)
+        parked = len(queue.parked_jobs()) if place.client is not None else 0
+        tell("stopped", open=queue.open(), parked=parked)
+    return parked
+
+
+def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:
+    """Reach the site and start the executor; `stack` closes both."""
+    reporter, is_runner = TerminalReporter(), "runner" in asked.roles
+    placed = stack.enter_context(placed_at(house, asked.site, asked.where, dialect_from(asked.dialect)))
+    see_site(house, placed, asked.site, reporter)
+    own, journals, inside = folders_of(house), journals_of(house), placed.inside
+    playing = executor_of(
+        asked.way, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=asked.agent
+    )
+    executor = stack.enter_context(playing)
+    executor = ask_first(executor, lambda _: go_without_logprobs()) if is_runner else executor
+    checks = asked.course.verify_steps
+    checking = _step_checks(house, placed.environment, asked.site, stack) if checks else check_nothing
+    asking = advisor_of(house.settings, reporter.say, timeout_s=asked.terms.timeout_s, is_asked=is_runner)
+    advisor = stack.enter_context(asking)
+    client = placed.environment if is_runner else None
+    controlling = None
+    if "controller" in asked.roles:
+        controlling = partial(_control, _controller(house, placed.environment, asked, reporter, executor))
+    return _Place(client, executor, checking, advisor, controlling)
+
+
+def _controller(
+    house: House, client: Environment, asked: _Asked, reporter: TerminalReporter, executor: Executor
+) -> Controller:
+    """The fast loop with the suite that is named, or else the one that the controller finds."""
+    pinned = None
+    if asked.suite is not None:
+        follows_plan = executor.name not in PLANLESS
+        pinned = pin_suite(house, client, asked.site, asked.suite, follows_plan=follows_plan)
+    return Controller(house, client, asked.site, asked.course, reporter, executor, suite=pinned)
+
+
+def _step_checks(house: House, client: Environment, site: str, stack: ExitStack) -> Checking:
     """Checks of steps by each sweep's own suite version. Raises NoJudge if they need a judge and there is none."""
     refuse_unchecked(house.settings, client, verify_steps=True)
 

@@ -32,7 +32,7 @@ ACTOR: Final = "operator"
 
 @dataclass(frozen=True)
 class LoopRequest:
-    """What an operator asks for. `reuse` False offers no skills and tools of earlier loops."""
+    """Request of an operator. `reuse` False offers no skills and tools of earlier loops."""
 
     task: str
     config: LoopConfig = field(default_factory=LoopConfig)

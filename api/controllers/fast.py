@@ -14,7 +14,7 @@ from agents.envs.environment import Environment
 from agents.executors.executor import Executor
 from agents.learning.memory import content_reader
 from agents.rollouts.play import PLAN
-from agents.rollouts.sweep import Generator, SeedSweep
+from agents.rollouts.sweep import Generator
 from agents.suites.in_log import VersionedSuite
 from agents.suites.tasks import refuse_planless
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
@@ -35,21 +35,21 @@ from ..evaluations.evaluate import challenge, challenger_on, concerns, play_and_
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import benchmark_seeds, first_benchmark_name, present_benchmark
+from ..queries.benchmarks import first_benchmark_name, present_benchmark
 from ..queries.champion import present_champion
 from ..queries.courses import present_course
 from ..queries.facts import require
 from ..queries.runs import pending_specs
-from ..queries.sweeps import last_round, open_sweeps, rounds_of, sweeps_on
+from ..queries.sweeps import last_round, open_sweeps, rounds_of
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
 from ..sweeps.executors import advice_budget_of, describe_executor, plays, recorded_name
-from ..sweeps.missing import count_missing, nothing_graded
-from ..sweeps.plan import Draw, biased_generator, first_facts, next_sweep_name, plan, site_templates
+from ..sweeps.missing import nothing_graded
+from ..sweeps.plan import first_facts, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
-from ..sweeps.seeds import fresh_seeds
 from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
-from .fast_next import FLOOR, FRUITLESS, Next, cover_tasks, decide
+from .fast_next import FRUITLESS, Next, cover_tasks, decide
+from .fast_round import RoundSize, round_generator
 from .rounds import Watch, news, rounds_played, site_status, unseen
 
 Pool = Callable[[], TrialPool]
@@ -272,23 +272,10 @@ class Controller:
             advance()
 
     def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
-        """Generate more instances for tasks that failed, or lack runs, in the last round; equally many if none did."""
-        course, found, name = self.course, self._templates(), next_sweep_name(self.house.store, views, self.site)
-        siblings = siblings_for_trials(pool(), course.siblings)
-        last, held = last_round(self.house.store, views, self.site, found), benchmark_seeds(views, self.site)
-        planned = sweeps_on(views, self.site)
-        if last is not None:
-            instances = seeds * len(found)
-            seeds_left, missing = fresh_seeds(planned, course, instances, held), count_missing(views, last)
-            draw = Draw(seeds_left, instances, siblings, course.rng_seed, self._temperatures(), missing, FLOOR)
-            towards_failures = biased_generator(views, self.site, name, found, "template", draw, of=last.sweep)
-            if towards_failures.allocation() and len(draw.seeds) == instances:
-                return towards_failures
-        return SeedSweep(name, found, fresh_seeds(planned, course, seeds, held), siblings, self._temperatures())
-
-    def _temperatures(self) -> tuple[int, ...]:
-        """The sampling temperature of an executor that is told memory; none for others, which draw nothing."""
-        return () if advice_budget_of(self.executor) is None else (self.course.temperature_micro,)
+        siblings = siblings_for_trials(pool(), self.course.siblings)
+        temperatures = () if advice_budget_of(self.executor) is None else (self.course.temperature_micro,)
+        size = RoundSize(seeds, siblings, temperatures)
+        return round_generator(self.house.store, views, self.site, self.course, self._templates(), size)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

@@ -11,6 +11,7 @@ from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
 from eventlog.events import Artifact, SweepPlanned
+from gate.figures import count_noun
 from gate.renewal import missing_tasks
 from projections.engine.views import Views
 from projections.evaluations import EvaluationEntry
@@ -91,7 +92,7 @@ def decide(
     if why is not None:
         return Next("stop", f"{why}{_aside(views)}")
     if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
-        return Next("stop", f"all {course.training_seeds} training seeds were used, or are held by a benchmark")
+        return Next("stop", f"all {course.training_seeds} training seeds were used, or are reserved by a benchmark")
     return Next("plan_sweep", "there are failures to learn from")
 
 
@@ -109,9 +110,9 @@ def _why_fruitless(
 ) -> str | None:
     """Why another round would not help; None if it may."""
     if rounds >= course.max_rounds:
-        return f"{rounds} rounds brought nothing that the gate has not judged"
+        return f"the gate has judged everything that {count_noun(rounds, 'round')} found"
     if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
-        return f"nothing helps: runs of {last.sweep} failed, and nothing is on trial"
+        return f"runs of {last.sweep} still fail, and no proposal is left to try"
     return None
 
 
@@ -171,7 +172,7 @@ def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Ne
     missing = missing_tasks(present, tasks)
     if not missing:
         return step
-    return Next("renew_benchmark", f"{present.benchmark} does not hold {', '.join(missing)}")
+    return Next("renew_benchmark", f"{present.benchmark} lacks the tasks {', '.join(missing)}")
 
 
 def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:

@@ -103,8 +103,8 @@ def _record(state: Candidacy) -> str:
 
 def _does(state: Candidacy) -> str:
     if isinstance(state, RewriteState):
-        return describe_change(state.change)
-    return f"for “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
+        return f"rewrite of a step: {describe_change(state.change)}"
+    return f"{state.kind} for the step “{state.occasion['intent']}”" if isinstance(state, PieceState) else ""
 
 
 def _round(views: Views, number: int, sweep: SweepPlanned, pieces: Collection[Candidacy]) -> FastRound:

@@ -15,7 +15,6 @@ from agents.executors.executor import Executor
 from agents.rollouts.sweep import SeedSweep
 from agents.suites.in_log import VersionedSuite
 from eventlog.events import BenchmarkFrozen, SweepPlanned, Template
-from eventlog.store import EventStore
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
 from gate.renewal import draw_fresh_seeds, seed_ranges
@@ -27,7 +26,7 @@ from ..course import SLOW_CONTROLLER, WARM_UP
 from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
 from ..environments.suites import course_within, pin_suite
-from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, NoBase, OtherTasks, TrainingEnded, Unknown
+from ..errors import DatasetErased, DatasetWithdrawn, EmptyDataset, OtherTasks, Unknown
 from ..evaluations.benchmarks import (
     freeze_on,
     judged_tasks,
@@ -50,6 +49,7 @@ from ..sweeps.missing import is_in_vain, nothing_graded
 from ..sweeps.plan import first_facts, kept_to_judge, next_sweep_name, plan, site_templates
 from ..sweeps.play import play_sweep
 from ..sweeps.seeds import fresh_seeds
+from ..training.errors import NoBase, TrainingEnded
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress
 from ..training.weights import base_of
@@ -62,6 +62,7 @@ from .slow_next import (
     benchmark_name,
     decide_slow,
     policy_benchmark,
+    rounds_on,
     rounds_so_far,
 )
 from .warmup_next import bases_of, newest_base
@@ -82,11 +83,6 @@ def tasks_of(client: Environment, course: SlowCourse, suite: VersionedSuite | No
             way_out = f"It grades {', '.join(sorted(known_tasks))}."
             raise Unknown(what="task of the site", actual=task, way_out=way_out)
     return tuple(known_tasks[task] for task in course.tasks or sorted(known_tasks))
-
-
-def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
-    """The sweeps that the slow loop planned on a site, in order."""
-    return [sweep for sweep in planned_by(store, SLOW_CONTROLLER) if sweep.environment == site]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What the slow loop does next: a pure reading of the log, so that a killed controller resumes where the log stands.
+"""The slow loop's next step: a pure reading of the log, so that a killed controller resumes where the log stands.
 
 A round is a sweep, the dataset of its runs, one training stage on that, and the gate. The runs are played by the
 weights that the stage then starts from, so that what GRPO reads was sampled by the policy it trains.
@@ -24,6 +24,7 @@ from eventlog.events import (
     SftQuery,
     SweepPlanned,
 )
+from eventlog.store import EventStore
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -32,12 +33,12 @@ from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.trainings import TRAININGS, TrainingState, training_name
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..course import BASE, Course
+from ..course import BASE, SLOW_CONTROLLER, Course
 from ..queries.benchmarks import benchmark_seeds, why_renew
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import pending_specs
-from ..queries.sweeps import sweeps_on
+from ..queries.sweeps import planned_by, sweeps_on
 from ..sweeps.executors import plays
 from ..sweeps.seeds import fresh_seeds
 from ..training.stage_process import PROCESS_ENDED
@@ -129,6 +130,11 @@ def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     return require(benchmarks.get(newest_successor(benchmarks, benchmark_name(site)))).frozen_event()
 
 
+def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
+    """The sweeps that the slow loop planned on a site, in order."""
+    return [sweep for sweep in planned_by(store, SLOW_CONTROLLER) if sweep.environment == site]
+
+
 def rounds_so_far(
     views: Views, sweeps: Sequence[SweepPlanned], course: SlowCourse, site: str, base: str
 ) -> tuple[SlowRound, ...]:
@@ -201,7 +207,7 @@ def decide_slow(
     if len(rounds) >= course.max_rounds:
         return SlowNext("stop", f"no round is left of {course.max_rounds}")
     if not fresh_seeds(sweeps_on(views, site), course.sizes, held=benchmark_seeds(views, site)):
-        why = f"all {course.sizes.training_seeds} training seeds were used, or are held by a benchmark"
+        why = f"all {course.sizes.training_seeds} training seeds were used, or are reserved by a benchmark"
         return SlowNext("stop", why)
     return SlowNext("plan_sweep", "there are rounds left", weights=weights_to_go_on_with(views, rounds, base))
 

@@ -22,7 +22,7 @@ from projections.checkpoints import WeightsState
 from ..course import BASE, WARM_UP
 from ..datasets import freeze
 from ..datasets.demonstrations import keep_tokens, tokens_of
-from ..errors import DatasetErased, DatasetWithdrawn, NoBase, TrainingEnded
+from ..errors import DatasetErased, DatasetWithdrawn
 from ..house import House
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
@@ -31,12 +31,13 @@ from ..reporter import Reporter
 from ..sweeps.plan import is_planned, plan
 from ..sweeps.play import play_sweep
 from ..sweeps.seeds import fresh_seeds
+from ..training.errors import NoBase, TrainingEnded
 from ..training.first_bases import first_base
 from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress
 from ..training.weights import base_of
-from .slow import Serving, rounds_on, tasks_of
-from .slow_next import MOST_ATTEMPTS, SlowCourse
+from .slow import Serving, tasks_of
+from .slow_next import MOST_ATTEMPTS, SlowCourse, rounds_on
 from .warmup_next import (
     WarmingCourse,
     WarmingNext,

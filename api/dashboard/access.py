@@ -1,4 +1,4 @@
-"""Who may see and do what: signing in with a token, the session's cookie, the secret of forms, the roles of actions."""
+"""Access to pages: signing in with a token, the session's cookie, the secret of forms, the roles of actions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from projections.access import TokenState
 
 from ..house import House
 from ..routes.access import access_views
+from ..routes.as_of import HouseOf, mark
 from ..routes.errors import RoleTooLow
-from ..routes.reading import HouseOf, mark
 from ..routes.roles import RANKS, check_role
 from ..tokens import find_token, has_any, holder
 from .errors import ForgedForm, SignedOut, TokenRefused
 from .pages import PREFIX, redirect_to, render_page
-from .sessions import LIFETIME_S, Session, Sessions
+from .sessions import LIFETIME_S, DashboardSession, Sessions
 
 COOKIE: Final = "flywheel_session"
 VISITOR: Final = "flywheel_visitor"
@@ -46,7 +46,7 @@ def sessions_of(request: Request) -> Sessions:
 
 
 def signed_in(request: Request, house: HouseOf) -> TokenState:
-    """Who is signed in, with the role that the token has by now. Raises SignedOut, RoleTooLow, ProjectionParked."""
+    """The session of a request, with the present role of its token. Raises SignedOut, RoleTooLow, ProjectionParked."""
     session = sessions_of(request).find(request.cookies.get(COOKIE, ""))
     if session is None:
         raise SignedOut
@@ -84,7 +84,7 @@ def check_origin(request: Request) -> None:
 def current_operator(request: Request, visitor: Visitor, csrf: Text = "") -> TokenState:
     """The operator who sends a form of this session. Raises ForgedForm, RoleTooLow, and as `signed_in`."""
     check_origin(request)
-    session: Session = request.state.session
+    session: DashboardSession = request.state.session
     if not session.accepts(csrf):
         raise ForgedForm(actual="it lacks the secret of the session")
     check_role(visitor, OPERATOR, "change anything from the dashboard")

@@ -16,7 +16,7 @@ from ..queries.champion import champion_history
 from ..queries.difference import show_difference
 from ..queries.evaluations import list_benchmark_ledgers
 from ..queries.overview import show_overview
-from ..routes.reading import HouseOf, Reading
+from ..routes.as_of import HouseOf, Reading
 from .pages import render_page
 
 router = APIRouter()
@@ -59,13 +59,13 @@ def state_part(request: Request, house: HouseOf, at: Place = 0) -> Response:
 
 @router.get("/parts/difference")
 def difference_part(request: Request, house: HouseOf, earlier: Place = 0, later: Place = 0) -> Response:
-    """What changed between two positions."""
+    """Changes between two positions, as a part of a page."""
     first, last = sorted((earlier or 0, later or 0))
     return render_page(request, "parts/difference.html", difference=_difference(house, first, last))
 
 
 def _state_at(house: House, place: int) -> dict[str, Any]:
-    """What a page says of the state as of a position."""
+    """The state as of a position, as pages show it."""
     views = house.views(Position(place))
     at = time_of(house.store, views.upto) if place else None
     return {"loop": show_overview(views), "ledgers": list_benchmark_ledgers(views), "at": at}

@@ -13,7 +13,7 @@ from projections.datasets.refusals import REFUSALS
 from ..queries.checkpoints import checkpoints_of_dataset
 from ..queries.datasets import find_dataset, page_datasets, page_slices
 from ..queries.groups import list_groups, show_group
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()

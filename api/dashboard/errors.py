@@ -1,4 +1,4 @@
-"""What a browser can be told beside the errors of REST."""
+"""Errors that a browser gets beside those of REST."""
 
 from __future__ import annotations
 

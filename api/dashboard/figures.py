@@ -81,7 +81,7 @@ def as_json(value: object) -> str:
 
 
 def plot_data(value: Mapping[str, Any]) -> str:
-    """What a picture shows, for its attribute `data-plot`."""
+    """Data of a picture, for its attribute `data-plot`."""
     return msgspec.json.encode(value).decode()
 
 

@@ -23,7 +23,7 @@ from ..queries.evaluations import (
 )
 from ..queries.untold import may_tell
 from ..queries.verdicts import find_verdict
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()
@@ -77,7 +77,7 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
 
 
 def describe_alpha(ledgers: Sequence[BenchmarkLedger], cap: float | None) -> str:
-    """What the chance of any false promotion on these benchmarks is bounded by, and the cap of the project."""
+    """The bound on the chance of any false promotion on these benchmarks, and the cap of the project."""
     alpha, left = sum(each.alpha for each in ledgers), sum(each.left for each in ledgers)
     limit = "No cap is set." if cap is None else f"The project is capped at {cap:g}."
     over = count_noun(len(ledgers), "benchmark")

@@ -14,7 +14,7 @@ from projections.engine.views import PostgresViews
 from ..queries.events import LoggedEvent, list_events
 from ..queries.log_status import check_chain, newest_events, projection_lags
 from ..queries.sealed import hide_results
-from ..routes.reading import HouseOf, Reading
+from ..routes.as_of import HouseOf, Reading
 from ..routes.roles import ALL_RESULTS
 from .pages import render_page
 

@@ -15,7 +15,7 @@ from ..positions import moment_of
 from ..queries.overview import show_overview
 from ..queries.piece_reports import TrialRow, uplift
 from ..queries.pieces import page_pieces, record_piece
-from ..routes.reading import AsOf, HouseOf, Id, Reading
+from ..routes.as_of import AsOf, HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()

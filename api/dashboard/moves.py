@@ -1,4 +1,4 @@
-"""What an operator may do: point, go back, quarantine, withdraw; with a preview, a reason and a confirmation."""
+"""Moves of an operator: point, go back, quarantine, withdraw; with a preview, a reason and a confirmation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from projections.access import TokenState
 from projections.memories import candidacies, piece_kind
 
 from ..errors import Unknown
-from ..routes.reading import HouseOf
+from ..routes.as_of import HouseOf
 from ..routes.roles import check_role
 from .access import ACTOR, OPERATOR, Operator, Text, Visitor
 from .errors import NotConfirmed
@@ -176,7 +176,7 @@ def withdraw_move(
 
 
 def _words(runs: int) -> str:
-    """What is typed to confirm that runs are withdrawn."""
+    """Words to type as confirmation that runs are withdrawn."""
     return f"withdraw {count_noun(runs, 'run')}"
 
 

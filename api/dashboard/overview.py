@@ -20,7 +20,7 @@ from ..queries.runs import count_ended_runs
 from ..queries.success import SuccessCurve, success_curves
 from ..queries.sweeps import list_sweeps, plans_of
 from ..queries.trainings import list_trainings
-from ..routes.reading import HouseOf, Reading
+from ..routes.as_of import HouseOf, Reading
 from ..sweeps.progress import sweep_progress
 from .pages import render_page
 
@@ -65,7 +65,7 @@ def overview(request: Request, house: HouseOf, views: Reading) -> Response:
 
 @router.get("/parts/overview")
 def live_overview(request: Request, house: HouseOf, views: Reading) -> Response:
-    """What of the overview moves: the counts and what runs."""
+    """The moving parts of the overview: the counts and the work that runs."""
     work = list_work(house, views)
     return render_page(request, "parts/loop.html", position=views.upto, loop=show_overview(views), work=work)
 
@@ -86,7 +86,7 @@ def plot_success(curve: SuccessCurve) -> dict[str, Any]:
 
 
 def list_work(house: House, views: PostgresViews) -> tuple[Work, ...]:
-    """What runs as of the views' position: courses, sweeps, evaluations, trainings."""
+    """Work that runs as of the views' position: courses, sweeps, evaluations, trainings."""
     return (*_courses(views), *_sweeps(house, views), *_evaluations(views), *_trainings(views))
 
 

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from .figures import FILTERS
 
 PREFIX: Final = "/ui"
-"""Where the pages live; `/` leads there."""
+"""Prefix of the pages; `/` leads there."""
 
 _FOLDER = Path(__file__).parent
 STATIC: Final = _FOLDER / "static"

@@ -15,7 +15,7 @@ from ..errors import Unknown
 from ..house import House
 from ..queries.runs import RunFilter, find_runs, pick_runs, unknown_run
 from ..queries.timelines import TurnPair, align_turns, read_timeline, recent_runs
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import HEADERS, render_page
 
 router = APIRouter()
@@ -74,7 +74,7 @@ def runs(
 
 @router.get("/runs/{run_id:path}/replay")
 def replay(request: Request, house: HouseOf, run_id: Id) -> Response:
-    """What a replay of a run finds, as a part of its page. Writes nothing."""
+    """Result of a run's replay, as a part of its page. Writes nothing."""
     from ..history.replay import replay_run  # noqa: PLC0415 it brings the sites
 
     try:

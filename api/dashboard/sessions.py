@@ -24,8 +24,8 @@ _BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
-    """Who is signed in (the name of the token), the secret of the session's forms, and when it ends."""
+class DashboardSession:
+    """Name of the token that signed in, the secret of the session's forms, and when it ends."""
 
     token: str
     csrf: str
@@ -40,20 +40,20 @@ class Session:
 class Sessions:
     """The sessions of one process, by the hash of their names. For many threads."""
 
-    _kept: OrderedDict[str, Session] = field(default_factory=OrderedDict)
+    _kept: OrderedDict[str, DashboardSession] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
     def open(self, token: str) -> str:
         """Begin a session for the holder of a token and return its name, for the cookie."""
         name = secrets.token_urlsafe(_BYTES)
-        session = Session(token, secrets.token_urlsafe(_BYTES), monotonic() + LIFETIME_S)
+        session = DashboardSession(token, secrets.token_urlsafe(_BYTES), monotonic() + LIFETIME_S)
         with self._lock:
             self._kept[_hash(name)] = session
             while len(self._kept) > MOST:
                 self._kept.popitem(last=False)
         return name
 
-    def find(self, name: str) -> Session | None:
+    def find(self, name: str) -> DashboardSession | None:
         """The session of a name that has not ended, or None."""
         with self._lock:
             found = self._kept.get(_hash(name))

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 
 from ..queries.checkpoints import page_checkpoints
 from ..queries.trainings import Curves, list_trainings, show_training
-from ..routes.reading import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading
 from .pages import render_page
 
 router = APIRouter()
@@ -39,7 +39,7 @@ def one_training(request: Request, house: HouseOf, views: Reading, name: Id) -> 
 
 @router.get("/parts/training/{name:path}")
 def live_training(request: Request, house: HouseOf, views: Reading, name: Id) -> Response:
-    """What of a stage moves."""
+    """The moving parts of a stage's page."""
     return _show(request, house, views, name, "parts/curves.html")
 
 

@@ -149,7 +149,7 @@ def account_of(settings: Settings) -> DaytonaAccount:
 
 
 def where_registered(state: RegistrationState) -> Where:
-    """Where a registered environment runs."""
+    """Address and kind of a registered environment."""
     where = Where(state.url, state.admin_url, state.sandbox, state.port or PORT, state.admin_port, state.token)
     if state.pool is None:
         return where

@@ -14,7 +14,7 @@ from gate.candidates import graded_tasks
 from gate.errors import BenchmarkExists
 from gate.figures import decimal
 from gate.promote import freeze_into
-from gate.renewal import Amounts, seed_ranges, successor
+from gate.renewal import SeedAmounts, seed_ranges, successor
 from gate.stats import MICRO
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS, Instance, benchmark_instances, seen_instances
@@ -142,7 +142,7 @@ def renew(
     actor: str,
     *,
     rng_seed: int,
-    amounts: Amounts | None = None,
+    amounts: SeedAmounts | None = None,
     templates: Sequence[BenchmarkTemplate] | None = None,
     seeds: SuiteSeeds | None = None,
 ) -> BenchmarkFrozen:

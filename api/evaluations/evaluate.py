@@ -30,7 +30,7 @@ from eventlog.store import Position
 from gate.alpha import next_alpha
 from gate.errors import AlreadyOpened, AlreadySucceeded, ChampionMoved
 from gate.judge import judge
-from gate.jurisdiction import MissingVerdict, describe_missing
+from gate.jurisdiction import MissingVerdict, describe_missing_verdicts
 from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
 from gate.renewal import newest_successor
 from projections.alpha import ALPHA
@@ -182,7 +182,7 @@ def play_and_settle(
     operations = pinned_operations(house, benchmark.environment, opened.suite_version, Position(state.opened_since))
     play_arms(Match(house, client, state, benchmark, course, reporter, executor, operations))
     decision, waits = _settle(house, evaluation)
-    told = f"; the champion waits for a verdict of {describe_missing(waits)}" if waits else ""
+    told = f"; the champion waits for a verdict of {describe_missing_verdicts(waits)}" if waits else ""
     return f"{evaluation} was decided: {decision}{told}"
 
 

@@ -13,12 +13,12 @@ from eventlog.store import Position
 from gate.errors import ActsElsewhere
 from gate.jurisdiction import (
     Contents,
-    Difference,
+    MemoryDifference,
     MissingVerdict,
     Sites,
     acts_elsewhere,
     challenge_on,
-    difference,
+    compare_memories,
     missing_verdicts,
 )
 from projections.benchmarks import BENCHMARKS
@@ -45,7 +45,7 @@ def scope_to_site(house: House, views: Views, site: str, today: Artifact, memory
     base = _content(house, present)
     champion, own = Contents(present.weights, entries_of(base)), Contents(today.weights, entries_of(memory.body))
     acts = _acts(house, views, site, base, memory.body)
-    differing = difference(champion, own)
+    differing = compare_memories(champion, own)
     several = [name for name in differing.entered if len(acts[name]) > 1]
     found = challenge_on(site, champion, own, acts, judged_sites(house, views, several))
     if found == differing:
@@ -63,7 +63,7 @@ def scope_challenger(house: House, views: Views, site: str, chosen: Artifact, me
     """A challenger that somebody chose, without what it has for other sites; itself if it has nothing for others."""
     present = present_champion(views).pointed_artifact()
     before = _content(house, present)
-    found = difference(Contents("", entries_of(before)), Contents("", entries_of(memory.body)))
+    found = compare_memories(Contents("", entries_of(before)), Contents("", entries_of(memory.body)))
     if not acts_elsewhere(found, _acts(house, views, site, before, memory.body), site):
         return chosen, memory
     return scope_to_site(house, views, site, chosen, memory)
@@ -110,43 +110,47 @@ def judged_sites(house: House, views: Views, pieces: Collection[str]) -> dict[st
     states = candidacies(views)
     since = {name: states[name].promoted_since or 0 for name in pieces if name in states}
     found: dict[str, set[str]] = {name: set() for name in pieces}
-    for state in _promoting(views):
+    for state in _promoting_verdicts(views):
         champion, challenger = state.artifacts()
         names = {name for name in since if challenger.memory.upto >= since[name]}
         if names:
             site = require(views.get(BENCHMARKS, state.benchmark)).environment
-            for name in names.intersection(_entered(house, champion, challenger)):
+            for name in names.intersection(_entered_pieces(house, champion, challenger)):
                 found[name].add(site)
     return {name: frozenset(sites) for name, sites in found.items()}
 
 
 def _weights_judged(views: Views, challenger: Artifact) -> Sites:
     """The sites with a promoting verdict on these weights."""
-    names = {state.benchmark for state in _promoting(views) if state.artifacts()[1].weights == challenger.weights}
+    names = {
+        state.benchmark for state in _promoting_verdicts(views) if state.artifacts()[1].weights == challenger.weights
+    }
     return frozenset(state.environment for state in views.pick(BENCHMARKS, names).values())
 
 
-def _promoting(views: Views) -> Iterable[VerdictState]:
+def _promoting_verdicts(views: Views) -> Iterable[VerdictState]:
     return (state for state in views.find(VERDICTS).values() if state.decision == "promote")
 
 
-def _entered(house: House, champion: Artifact, challenger: Artifact) -> tuple[str, ...]:
+def _entered_pieces(house: House, champion: Artifact, challenger: Artifact) -> tuple[str, ...]:
     """The pieces that a challenger had and its champion had not or had otherwise."""
     scope = challenger.memory.scope
     if scope is not None and scope.base == champion.memory.digest:
         return scope.entered
     one, other = (Contents(each.weights, entries_of(_content(house, each))) for each in (champion, challenger))
-    return difference(one, other).entered
+    return compare_memories(one, other).entered
 
 
 def _difference(
     house: House, views: Views, site: str, champion: Artifact, challenger: Artifact
-) -> tuple[Difference, dict[str, Sites]]:
+) -> tuple[MemoryDifference, dict[str, Sites]]:
     """How two memories differ, and on which sites their pieces act."""
     if champion.memory.digest == challenger.memory.digest:
-        return Difference(), {}
+        return MemoryDifference(), {}
     before, after = _content(house, champion), _content(house, challenger)
-    found = difference(Contents(champion.weights, entries_of(before)), Contents(challenger.weights, entries_of(after)))
+    found = compare_memories(
+        Contents(champion.weights, entries_of(before)), Contents(challenger.weights, entries_of(after))
+    )
     return found, _acts(house, views, site, before, after)
 
 

@@ -29,7 +29,7 @@ class PieceName(msgspec.Struct, frozen=True, order=True):
 
 
 class PointPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What pointing at an artifact would change as of `position`; `before` is null where there is no champion.
+    """Preview of pointing at an artifact as of `position`; `before` is null where there is no champion.
 
     `added` are the pieces of memory that only the chosen artifact has, `removed` those that only the champion has,
     `kept` the number of pieces of both. `weights` tells that the weights differ.
@@ -50,7 +50,7 @@ class PointPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BackPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What going back would change as of `position`: the champion, the pieces quarantined, and the runs it played.
+    """Preview of going back as of `position`: the champion, the pieces quarantined, and the runs it played.
 
     `runs` are the runs played with the champion that is left, `tainted` is what was learned from them.
     """
@@ -64,7 +64,7 @@ class BackPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def preview_point(house: House, name: str) -> PointPreview:
-    """What pointing at a named artifact would change. Writes nothing. Raises BadArtifactName, Unknown, NotThereYet."""
+    """Preview of pointing at a named artifact. Writes nothing. Raises BadArtifactName, Unknown, NotThereYet."""
     chosen, memory = resolve_artifact(house, name)
     views = house.views()
     state = views.get(CHAMPIONS, CHAMPION)
@@ -89,7 +89,7 @@ def point_at(house: House, name: str, reason: str, actor: str, seen: Position) -
 
 
 def preview_back(house: House) -> BackPreview:
-    """What going back to the champion before the present one would change. Writes nothing. Raises NothingBefore."""
+    """Preview of going back to the champion before the present one. Writes nothing. Raises NothingBefore."""
     views = house.views()
     plan = plan_return(views)
     runs = runs_of_champion(views)

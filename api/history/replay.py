@@ -142,7 +142,7 @@ def _telling_of(
     begun: Position,
     embedded: Embedded,
 ) -> Callable[[int], tuple[OccasionPiece, ...]] | None:
-    """What a run is told now within a budget of bytes; None if its template is not in the log."""
+    """Advice to a run now within a budget of bytes; None if its template is not in the log."""
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None

@@ -24,7 +24,7 @@ _MOST_NAMED = 5
 
 
 def taint_of_runs(house: House, views: Views, runs: Collection[str]) -> Tainted:
-    """What was learned from these runs, at the position of `views`."""
+    """Learning that came from these runs, at the position of `views`."""
     return trace_taint(views, runs, holding_over(house.store, house.views))
 
 

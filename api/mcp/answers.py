@@ -1,4 +1,4 @@
-"""What the tools answer: plain data of bounded size, with nothing that sealed runs earned.
+"""Answers of the tools: plain data of bounded size, with no result of sealed runs.
 
 An agent that reads the figures of a sealed instance can fit the next challenger to it, so it is told bands, also of a
 benchmark that was retired.
@@ -55,7 +55,7 @@ def answer_failures(house: House, environment: str | None, limit: int, after: st
         }
         for each in found.clusters[:limit]
     ]
-    return _bounded({"clusters": rows, "not_shown": max(0, len(found.clusters) - limit), "next": found.next})
+    return _cut_answer({"clusters": rows, "not_shown": max(0, len(found.clusters) - limit), "next": found.next})
 
 
 def answer_champion(house: House) -> Answer:
@@ -64,7 +64,7 @@ def answer_champion(house: House) -> Answer:
     now = show_champion(views).champion
     moves = champion_history(views).history[-MOST_MOVES:][::-1]
     names = ("name", "by", "reason", "evaluation", "since")
-    return _bounded(
+    return _cut_answer(
         {
             "position": int(views.upto),
             "champion": {name: getattr(now, name) for name in names},
@@ -82,7 +82,7 @@ def answer_verdict(house: House, evaluation: str | None) -> Answer:
     views = house.views()
     if evaluation is None:
         newest = list_evaluations(views, limit=MOST_MOVES)
-        return _bounded({"evaluations": newest.evaluations, "benchmarks": list_benchmark_ledgers(views)})
+        return _cut_answer({"evaluations": newest.evaluations, "benchmarks": list_benchmark_ledgers(views)})
     state = find_verdict(views, evaluation)
     reached = state.verdict_reached()
     champion, challenger = state.artifacts()
@@ -97,7 +97,7 @@ def answer_verdict(house: House, evaluation: str | None) -> Answer:
         }
         for each in path_of_evidence(state, is_told=False)
     ]
-    return _bounded(
+    return _cut_answer(
         {
             "evaluation": evaluation,
             "benchmark": state.benchmark,
@@ -118,9 +118,9 @@ def answer_dataset(house: House, digest: str | None, limit: int, after: str | No
     if digest is None:
         page = page_datasets(views, after=after, limit=limit)
         rows = [{"dataset": each.dataset, "rows": each.rows, "query": each.query} for each in page.datasets]
-        return _bounded({"datasets": rows, "next": page.next})
+        return _cut_answer({"datasets": rows, "next": page.next})
     state = find_dataset(views, digest)
-    return _bounded({"dataset": state, "rows": first_rows(house, views, state, limit)})
+    return _cut_answer({"dataset": state, "rows": first_rows(house, views, state, limit)})
 
 
 def answer_lessons(house: House, kind: PieceKind, status: str | None, limit: int, after: str | None) -> Answer:
@@ -139,7 +139,7 @@ def answer_lessons(house: House, kind: PieceKind, status: str | None, limit: int
         }
         for row, report in zip(page.pieces, reports, strict=True)
     ]
-    return _bounded({"kind": kind, "lessons": rows, "next": page.next})
+    return _cut_answer({"kind": kind, "lessons": rows, "next": page.next})
 
 
 def answer_runs(
@@ -154,7 +154,7 @@ def answer_runs(
     else:
         found, following = find_runs(views, wanted, after=after, limit=limit, most_read=_READ)
     shown = [each for each in found if result is None or not each.run.is_sealed]
-    return _bounded({"runs": [_run(each) for each in shown], "next": following})
+    return _cut_answer({"runs": [_run(each) for each in shown], "next": following})
 
 
 def answer_run(house: House, name: str) -> Answer:
@@ -164,7 +164,7 @@ def answer_run(house: House, name: str) -> Answer:
     if found is None:
         raise unknown_run(name)
     if found.run.is_sealed:
-        return _bounded({"run": _run(found), "note": "The run is sealed: the gate alone tells what such runs did."})
+        return _cut_answer({"run": _run(found), "note": "The run is sealed: the gate alone tells what such runs did."})
     timeline = read_timeline(house.store, views, name)
     steps = [
         {"index": turn.step.index, "action": turn.step.action, "intent": turn.step.intent, "outcome": turn.step.outcome}
@@ -173,7 +173,7 @@ def answer_run(house: House, name: str) -> Answer:
     end = timeline.end
     ended = end.reason if isinstance(end, RunMissing) else end.status if isinstance(end, RunFinished) else None
     grades = [{"position": at, "passed": each.passed, "reasons": each.reasons} for at, each in timeline.grades]
-    return _bounded(
+    return _cut_answer(
         {
             "run": _run(found),
             "instruction": None if timeline.start is None else timeline.start.task_spec.instruction,
@@ -199,7 +199,7 @@ def _run(found: GradedRun) -> Answer:
     return {**told, "reward": {"score": reward.score, "passed": reward.passed, "cost": reward.cost}}
 
 
-def _bounded(value: Answer) -> Answer:
+def _cut_answer(value: Answer) -> Answer:
     """The answer as plain data, with long texts and lists cut."""
     plain: Answer = _cut(msgspec.to_builtins(value, enc_hook=encode_value))
     return plain

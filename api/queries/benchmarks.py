@@ -49,7 +49,7 @@ def list_benchmarks(views: Views, *, after: str | None = None, limit: int | None
 
 
 def pick_benchmarks(views: Views, names: Collection[str]) -> dict[str, BenchmarkState]:
-    """Those of these benchmarks that were frozen, by name."""
+    """The benchmarks of these names that were frozen, by name."""
     return views.pick(BENCHMARKS, names)
 
 

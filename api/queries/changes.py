@@ -17,10 +17,10 @@ def describe_change(change: Mapping[str, Any]) -> str:
             then = "".join(f", then “{label}”" for label in change.get("then", ()))
             return f"go for “{change['label']}”{then}"
         case "edit_step":
-            return f"instead {_step_in_words(change['step'])}"
+            return f"instead, {_step_in_words(change['step'])}"
         case _:
             steps = ", then ".join(_step_in_words(step) for step in change["steps"])
-            return f"{change['where']} it {steps}"
+            return f"{change['where']} it, {steps}"
 
 
 def _step_in_words(step: Mapping[str, Any]) -> str:

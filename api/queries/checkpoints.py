@@ -67,7 +67,7 @@ class LineageAnswer(msgspec.Struct, frozen=True):
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """What a run went into: datasets, the checkpoints trained on those, and later ones that go on from them."""
+    """Uses of a run: datasets, the checkpoints trained on those, and later ones that go on from them."""
 
     run: str
     datasets: tuple[str, ...]

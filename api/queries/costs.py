@@ -12,7 +12,7 @@ from .facts import require
 
 
 class RecoveryCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What recovery's model calls cost in all, in micro-dollars; `unknown` of the `calls` have no known cost."""
+    """Cost of recovery's model calls in all, in micro-dollars; `unknown` of the `calls` have no known cost."""
 
     spent: int
     calls: int
@@ -38,7 +38,7 @@ def show_costs(views: Views) -> CostAnswer:
 
 
 def recovery_cost(views: Views) -> RecoveryCost:
-    """What recovery's model calls cost in all."""
+    """Cost of recovery's model calls in all."""
     state = views.get(ADVICE_COSTS, ADVICE_SPENT) or AdviceCostState()
     return RecoveryCost(spent=state.spent, calls=state.calls, unknown=state.unknown)
 

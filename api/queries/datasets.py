@@ -16,7 +16,7 @@ from .facts import find_state
 from .paging import page_after
 
 Frozen = DatasetState | SliceState
-"""What can be made again: a frozen dataset or a registered slice."""
+"""Sources whose rows can be made again: a frozen dataset or a registered slice."""
 
 _SHORTEST: Final = 8
 _EVERY: Final = "dataset/"

@@ -14,13 +14,13 @@ from .untold import may_tell
 
 
 class DifferenceAnswer(msgspec.Struct, frozen=True):
-    """What changed in meaning between two positions."""
+    """Changes in meaning between two positions."""
 
     diff: Difference
 
 
 def show_difference(before: Views, after: Views, *, counts_runs: bool = True) -> DifferenceAnswer:
-    """What changed between the positions of two views. Raises BackwardDifference.
+    """Changes between the positions of two views. Raises BackwardDifference.
 
     With `counts_runs`, every run of the log is read, for the sections on runs and failures. The mean difference of a
     verdict is None while its benchmark can still judge.

@@ -27,7 +27,7 @@ def list_open_failures(views: Views, *, environment: str | None, after: str | No
     """Clusters of at most `limit` failed runs outside benchmarks, on one environment or (None) on all."""
 
     def keep(page: dict[str, FailureState]) -> dict[str, FailureState]:
-        found = {key: state for key, state in _failed(page).items() if not state.is_benchmark}
+        found = {key: state for key, state in _only_failures(page).items() if not state.is_benchmark}
         return {key: state for key, state in found.items() if environment in {None, state.environment}}
 
     page, following = filter_page(views, FAILURES, keep, after=after, limit=limit, most_read=MOST_READ)
@@ -37,17 +37,17 @@ def list_open_failures(views: Views, *, environment: str | None, after: str | No
 def list_failures(views: Views, *, after: str | None = None, limit: int | None = None) -> FailureList:
     """Clusters of at most `limit` failed runs whose names sort after `after`; without a limit, of all of them."""
     if limit is not None:
-        page, following = filter_page(views, FAILURES, _failed, after=after, limit=limit, most_read=MOST_READ)
+        page, following = filter_page(views, FAILURES, _only_failures, after=after, limit=limit, most_read=MOST_READ)
         return FailureList(_clusters(views, page), following)
     found: dict[str, FailureState] = {}
     while True:
-        page, after = filter_page(views, FAILURES, _failed, after=after, limit=MOST_FAILED)
+        page, after = filter_page(views, FAILURES, _only_failures, after=after, limit=MOST_FAILED)
         found |= page
         if after is None:
             return FailureList(_clusters(views, found), None)
 
 
-def _failed(page: dict[str, FailureState]) -> dict[str, FailureState]:
+def _only_failures(page: dict[str, FailureState]) -> dict[str, FailureState]:
     return {key: state for key, state in page.items() if state.is_failure}
 
 

@@ -75,7 +75,7 @@ def total_alpha(ledgers: Iterable[Ledger | AlphaState]) -> int:
 
 
 def describe_total(ledgers: Iterable[Ledger], cap: float | None) -> str:
-    """What the chance of any false promotion in the project is bounded by, and its cap."""
+    """The bound on the chance of any false promotion in the project, and its cap."""
     known = tuple(ledgers)
     spent = decimal(sum(each.spent for each in known))
     limit = "no cap is set" if cap is None else f"capped at {decimal(round(cap * 1_000_000))}"

@@ -53,7 +53,7 @@ class PieceAnswer(msgspec.Struct, Generic[S], frozen=True):
 
 
 class PieceContent(msgspec.Struct, frozen=True):
-    """What a piece says, and the change that it proposes; `does` is null if the content was erased."""
+    """Text of a piece, and the change that it proposes; `does` is null if the content was erased."""
 
     says: str
     does: str | None
@@ -216,7 +216,7 @@ def report_pieces(
 def pick_reports(
     blobs: BlobStore, views: Views, kind: PieceKind, pieces: Collection[str], now: datetime
 ) -> tuple[PieceReport, ...]:
-    """Those of these pieces of a kind that there are, in order of id."""
+    """The pieces of a kind with these ids, in order of id."""
     return tuple(_report(blobs, state, now) for state in views.pick(FOLDS[kind], pieces).values())
 
 

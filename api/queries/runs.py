@@ -51,7 +51,7 @@ class GradedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReward(msgspec.Struct, frozen=True):
-    """What a run earned and cost, in micro-units; null is unknown."""
+    """Reward and cost of a run, in micro-units; null is unknown."""
 
     score: int
     passed: bool
@@ -154,7 +154,7 @@ def find_runs(
 
 
 def pick_runs(views: Views, names: Collection[str]) -> dict[str, GradedRun]:
-    """Those of these runs that were started, with their grades, by name."""
+    """The runs of these names that were started, with their grades, by name."""
     return _grade_runs(views, views.pick(RUNS, names))
 
 

@@ -14,12 +14,12 @@ from ..course import CONTROLLER
 
 
 def sweeps_on(views: Views, site: str) -> SweepsState:
-    """What was planned on a site."""
+    """Plans of the sweeps on a site."""
     return views.get(SWEEPS, site) or SweepsState()
 
 
 def list_sweeps(views: Views) -> dict[str, SweepsState]:
-    """What was planned on each site, by its name."""
+    """Plans of the sweeps on each site, by its name."""
     return views.find(SWEEPS)
 
 

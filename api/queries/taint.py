@@ -23,7 +23,7 @@ from .runs import require_run
 
 
 class TaintAnswer(msgspec.Struct, frozen=True):
-    """What was learned from some runs."""
+    """The learning that came from some runs."""
 
     tainted: Tainted
 
@@ -62,7 +62,7 @@ class ErasureList(msgspec.Struct, frozen=True):
 
 
 def show_taint(views: Views, runs: Sequence[str], subject: str | None, holding: Holding) -> TaintAnswer:
-    """What was learned from these runs and from those of a subject. Raises Unknown."""
+    """The learning that came from these runs and from those of a subject. Raises Unknown."""
     for run in runs:
         require_run(views, run)
     of_subject = () if subject is None else runs_of_subject(views, subject)

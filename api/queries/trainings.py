@@ -51,10 +51,10 @@ def show_training(store: EventStore, views: Views, name: str) -> TrainingReport:
         for item in store.read(stream=f"training/{name}", upto=views.upto)
         if isinstance(item.event, TrainingProgressed)
     ]
-    return TrainingReport(training=state, curves=draw_curves(progressed))
+    return TrainingReport(training=state, curves=curves_of_stage(progressed))
 
 
-def draw_curves(progressed: list[TrainingProgressed]) -> Curves:
+def curves_of_stage(progressed: list[TrainingProgressed]) -> Curves:
     """The curves of a stage: of each step its last report, for a stage that was started again repeats steps. Pure."""
     last = {event.step: event.metrics.model_dump() for event in progressed}
     stride = -(-len(last) // MOST_POINTS) if last else 1

@@ -1,10 +1,10 @@
-"""What may not be told while a benchmark can judge: figures of evaluations, and results of sealed runs."""
+"""Results that may not be told while a benchmark can judge: figures of evaluations, and results of sealed runs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from gate.telling import tells_figures
+from gate.sealed_figures import tells_figures
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
@@ -22,7 +22,7 @@ def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
 
 
 def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
-    """Those of these evaluations whose sealed figures may not be told yet."""
+    """The evaluations among these whose sealed figures may not be told yet."""
     states = views.pick(VERDICTS, evaluations) if evaluations else {}
     return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
 

@@ -1,4 +1,4 @@
-"""Who may call: a bearer token whose hash the log knows and whose role suffices.
+"""Access over HTTP: a bearer token whose hash the log knows and whose role suffices.
 
 Only the projection of tokens has to be up for this.
 """
@@ -19,8 +19,8 @@ from projections.errors import ProjectionParked
 
 from ..house import House
 from ..tokens import has_any, holder
+from .as_of import HouseOf, mark
 from .errors import NotAuthorized
-from .reading import HouseOf, mark
 from .roles import check_role, least_role
 
 _BEARER = HTTPBearer(auto_error=False, description="a token of `flywheel token issue NAME`")

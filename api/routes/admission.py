@@ -31,7 +31,7 @@ STREAMS = 64
 
 
 class Places:
-    """What one application is busy with: its appends, and by token the bodies that it receives. For one event loop."""
+    """Places of one application: its appends in flight, and by token the bodies being received. For one event loop."""
 
     def __init__(self) -> None:
         self._appends = 0

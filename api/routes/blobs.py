@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 from eventlog.blobs import Blob
 
 from .access import Caller
+from .as_of import HouseOf, reply
 from .bodies import hold_body
 from .errors import BlobTooLarge
 from .problems import CUT, SLOW, problem_of
-from .reading import HouseOf, reply
 
 router = APIRouter(prefix="/blobs", tags=["blobs"])
 

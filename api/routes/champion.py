@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import champion as queries
+from .as_of import LIMIT, AfterPosition, Limit, Reading, reply
 from .problems import problem_of
-from .reading import LIMIT, AfterPosition, Limit, Reading, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/champion", tags=["champion"])

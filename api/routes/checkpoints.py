@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Response
 
 from ..queries import checkpoints as queries
 from ..training.lineage import lineage
+from .as_of import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .rows import ERASED
 from .schemas import answer_of
 

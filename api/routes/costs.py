@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 
 from ..queries import costs as queries
-from .reading import Reading, reply
+from .as_of import Reading, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/costs", tags=["costs"])

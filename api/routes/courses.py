@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from eventlog.events import CourseLoop
 
 from ..queries import courses as queries
+from .as_of import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/courses", tags=["courses"])

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Path, Response
 from ..datasets.card import card_of
 from ..datasets.freeze import load
 from ..queries import datasets as queries
+from .as_of import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
 from .rows import ARROW, ERASED, NDJSON, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 
@@ -52,7 +52,7 @@ def one_dataset(views: Reading, digest: Digest) -> Response:
     responses={404: _MISSING, 410: ERASED, 200: {"description": "Markdown.", "content": {"text/markdown": {}}}},
 )
 def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
-    """What the dataset is of, what was refused and why, its columns, where it comes from, in Markdown."""
+    """Description of the dataset in Markdown: its content, refused runs and reasons, its columns, its origin."""
     text = card_of(house.store, house.blobs, house.views, queries.find_dataset(views, digest))
     return Response(text, media_type="text/markdown")
 

@@ -1,4 +1,4 @@
-"""What changed in meaning between two positions."""
+"""Changes in meaning between two positions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from eventlog.store import Position
 from projections.errors import NotThereYet
 
 from ..queries import difference as queries
-from .reading import HouseOf, Reading, mark, position_of, reply
+from .as_of import HouseOf, Reading, mark, position_of, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/diff", tags=["diff"])

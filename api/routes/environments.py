@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 
 from ..queries import environments as queries
-from .reading import LIMIT, Limit, Reading, reply, sorted_after
+from .as_of import LIMIT, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/environments", tags=["environments"])

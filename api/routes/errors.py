@@ -1,4 +1,4 @@
-"""What a caller over HTTP can be told beside the errors of the rooms."""
+"""Errors that a caller over HTTP gets beside those of the rooms."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ from ..queries.events import EventPage, LoggedEvent, list_events
 from ..tokens import find_token
 from .access import Caller, access_views
 from .admission import places_of
+from .as_of import HouseOf, Reached, Wanted, mark
 from .events import Type, refuse_unknown_type, tell_events
 from .problems import problem_of
-from .reading import HouseOf, Reached, Wanted, mark
 
 router = APIRouter(prefix="/events", tags=["events"])
 

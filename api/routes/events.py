@@ -24,10 +24,10 @@ from ..run_owners import api_actor, refuse_others
 from . import outside
 from .access import Caller
 from .admission import places_of
+from .as_of import LIMIT, MOST, AfterPosition, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
 from .problems import CUT, SLOW, faults, problem_of
-from .reading import LIMIT, MOST, AfterPosition, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import ANY_EVENT, answer_of
 

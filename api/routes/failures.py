@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 
 from ..queries import failures as queries
-from .reading import Limit, Reading, reply, sorted_after
+from .as_of import Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/failure-clusters", tags=["failures"])

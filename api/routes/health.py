@@ -1,4 +1,4 @@
-"""Whether the service and its database answer, and how far each projection has read."""
+"""Health of the service and its database, and how far each projection has read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from fastapi import APIRouter, Request, Response
 from projections.engine.builds import Bookmark, bookmarks, lags
 
 from ..house import check_schema
+from .as_of import HouseOf, mark, reply
 from .errors import NotReady
 from .problems import problem_of
-from .reading import HouseOf, mark, reply
 
 router = APIRouter(tags=["health"])
 

@@ -1,4 +1,4 @@
-"""What a Prometheus server scrapes: appends and their outcomes, the head, how far each projection is behind it."""
+"""Metrics for a Prometheus server: appends and their outcomes, the head, how far each projection is behind it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from agents.envs.closing import UNCLOSED
+from agents.envs.unclosed_instances import UNCLOSED
 from eventlog.group_commit import Counts
 from projections.engine.builds import lags
 
 from ..house import House
 from .access import caller
+from .as_of import HouseOf
 from .problems import problem_of
-from .reading import HouseOf
 
 router = APIRouter(tags=["health"], dependencies=[Depends(caller)])
 

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 
 from ..queries import outcomes as queries
+from .as_of import LIMIT, HouseOf, Limit, Reading, Wanted, reply
 from .errors import Unprocessable
-from .reading import LIMIT, HouseOf, Limit, Reading, Wanted, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/outcomes", tags=["outcomes"])

@@ -1,4 +1,4 @@
-"""What may be appended over HTTP: runs of agents that are not ours, their rewards, and prices. Pure.
+"""Events that may be appended over HTTP: runs of agents that are not ours, their rewards, and prices. Pure.
 
 Whatever the controller, the gate or an operator decides by is their own: a run that a caller records can be read,
 clustered and trained on, but no event from outside changes how one of ours went, what memory holds, or who is champion.
@@ -71,7 +71,7 @@ Names = tuple[tuple[str, str], ...]
 
 
 def check_foreign_events(token: TokenState, stream: str, events: Sequence[AnyEvent]) -> None:
-    """Whether a token's holder may append these to this stream.
+    """Check that a token's holder may append these to this stream.
 
     Raises ReservedEvent, RoleTooLow, ForeignRunName, ForeignStream.
     """
@@ -103,7 +103,7 @@ def _stream_of(event: AnyEvent) -> str:
 
 
 def _names(event: RunStarted | InstanceReset | StepTaken | RunFinished | RunMissing | RewardGraded) -> Names:
-    """What an event of a run goes by: as a sibling in a group of ours it would say how that group's runs began."""
+    """Names by which an event places its run: in a group of ours it would be a sibling, and say how such runs began."""
     match event:
         case RunStarted():
             return ("run", event.run), ("group", event.spec.group_id), ("sweep", event.spec.sweep)

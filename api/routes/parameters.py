@@ -1,4 +1,4 @@
-"""What the path, the query and the headers of every request must be, checked before an endpoint reads them."""
+"""Checks of a request's path, query and headers, made before an endpoint reads them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def check_parameters(request: Request) -> None:
     holds all faults.
     """
     route: APIRoute = request.scope["route"]
-    found = [*_unknown(request, route), *_unstorable(request), *_mistyped(request, route)]
+    found = [*_unknown(request, route), *_unstorable(request), *_type_faults(request, route)]
     if found:
         raise RequestValidationError(found)
 
@@ -63,7 +63,7 @@ def _problem_of(content: bytes) -> str | None:
         return "bytes that are not UTF-8"
 
 
-def _mistyped(request: Request, route: APIRoute) -> Iterator[Fault]:
+def _type_faults(request: Request, route: APIRoute) -> Iterator[Fault]:
     places: tuple[tuple[str, QueryParams | Headers], ...] = (
         ("query", request.query_params),
         ("header", request.headers),

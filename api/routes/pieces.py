@@ -10,8 +10,8 @@ from eventlog.events import PieceKind
 from projections.memories import LOOSE
 
 from ..queries import pieces as queries
+from .as_of import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, AfterPosition, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 After = Annotated[str | None, sorted_after(200, "pieces whose id sorts after this")]

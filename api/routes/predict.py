@@ -35,11 +35,11 @@ from ..sweeps.predictions import (
     resume_prediction,
 )
 from .access import Caller
+from .as_of import LIMIT, AfterPosition, HouseOf, Id, Limit, reply
 from .bodies import hold_body
 from .errors import AppendTooLarge
 from .predict_body import PredictBody, read_body
 from .problems import CUT, SLOW, problem_of
-from .reading import LIMIT, AfterPosition, HouseOf, Id, Limit, reply
 from .schemas import answer_of
 
 router = APIRouter(prefix="/predict", tags=["predict"])

@@ -63,6 +63,7 @@ from ..serving.errors import (
     UpstreamRefused,
 )
 from ..tokens import TokenNameTaken
+from .as_of import POSITION_HEADER, position_for, reply
 from .errors import (
     AppendConflict,
     AppendKeyReused,
@@ -83,7 +84,6 @@ from .errors import (
     TooManyStreams,
     Unprocessable,
 )
-from .reading import POSITION_HEADER, position_for, reply
 
 _LOG = logging.getLogger(__name__)
 
@@ -160,7 +160,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
 
 
 class Fault(BaseModel):
-    """What was wrong, what was expected, and the way out; `facts` are the same for a program."""
+    """A fault, the expectation, and the way out; `facts` are the same for a program."""
 
     type: str
     message: str
@@ -196,7 +196,7 @@ def refusal(error: FlywheelError) -> Response:
 
 
 def faults(errors: Sequence[Any]) -> list[dict[str, str]]:
-    """Where a request was wrong, and what was said of it; never the input itself."""
+    """Places at which a request was wrong, with the reasons; never the input itself."""
     return [{"where": ".".join(str(part) for part in error["loc"]), "message": error["msg"]} for error in errors]
 
 

@@ -30,10 +30,10 @@ from ..serving.local_upstream import LocalChampion, LocalUpstream
 from ..serving.upstream import AnyUpstream, check_model, open_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
+from .as_of import house_of
 from .bodies import hold_body
 from .errors import ForeignRunName
 from .problems import error_status
-from .reading import house_of
 
 ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200
@@ -112,7 +112,7 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
             body, call = await _read_call(dialect, raw)
             del raw
         upstream = check_model(request.app.state.upstream, dialect, call.model)
-        opening = _opening(request, token, run)
+        opening = _run_opening(request, token, run)
         capture: Capture = request.app.state.capture
         if not capture.is_open(opening):
             await to_thread.run_sync(capture.open_run, opening)
@@ -135,7 +135,7 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
     except SQLAlchemyError as problem:
         return _refusal(dialect, database_error(problem))
     return StreamingResponse(
-        _closing(parts, lease), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
+        _close_after(parts, lease), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
     )
 
 
@@ -150,14 +150,14 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
 
 
 def _recorded_besides(app: FastAPI, house: House) -> tuple[bool, bool]:
-    """Whether logprobs and token ids are asked for besides what the caller asks."""
+    """True if logprobs and token ids are asked for besides the caller's own wishes."""
     champion: LocalChampion | None = app.state.champion
     if champion is not None:
         return champion.has_logprobs, True
     return house.settings.model_logprobs, house.settings.model_token_ids
 
 
-async def _closing(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
+async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
     """The parts, and the end of the call at the model server where the caller hangs up."""
     try:
         async with aclosing(parts) as own:
@@ -176,8 +176,8 @@ def _admit(request: Request, house: House) -> TokenState:
     return admit_token(request, house, presented, ROLE)
 
 
-def _opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
-    """What the caller says of its run. Raises RunUnnamed, ForeignRunName."""
+def _run_opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
+    """The caller's description of its run. Raises RunUnnamed, ForeignRunName."""
     if not run or len(run) > NAME_MOST:
         raise RunUnnamed
     group = request.headers.get("x-flywheel-group") or run

@@ -1,4 +1,4 @@
-"""What the holder of a token may do over HTTP, by role. Pure.
+"""Rights of a token's holder over HTTP, by role. Pure.
 
 Each role may do what the roles before it may. An event type that `EVENTS` does not list is refused to every role.
 """

@@ -28,7 +28,7 @@ ROWS: dict[int | str, dict[str, Any]] = {
     406: problem_of("Neither Arrow nor NDJSON is accepted."),
     410: ERASED,
 }
-"""What a route that sends rows can answer, beside a missing name."""
+"""Answers of a route that sends rows, beside a missing name."""
 
 _CHUNK = 1 << 20
 

@@ -16,9 +16,9 @@ from ..queries.run_starts import list_runs_by_start
 from ..serving.reported_opinions import report_opinion
 from ..serving.reported_rewards import report_reward
 from .access import Caller
+from .as_of import LIMIT, AfterPosition, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
 from .errors import ForeignRunName, Unprocessable
 from .problems import NO_TEXT, SLOW, problem_of
-from .reading import LIMIT, AfterPosition, HouseOf, Id, Limit, Reading, Wanted, position_of, reply, sorted_after
 from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import answer_of
 from .small_bodies import TOO_LARGE
@@ -111,7 +111,7 @@ def reward_run(house: HouseOf, token: Caller, run_id: Id, body: RewardBody) -> R
 
 
 class OpinionBody(FrozenModel):
-    """What a judge says of a run: whether it passed, how sure it is from 0 to 1, and why."""
+    """A judge's opinion of a run: whether it passed, how sure the judge is from 0 to 1, and why."""
 
     judge: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9._-]+$")]
     passed: bool

@@ -15,9 +15,9 @@ from eventlog.store import Position
 from ..datasets.freeze import again, build_dataset, make_rows, refuse_empty, refuse_unknown_group, register
 from ..queries import datasets as queries
 from .access import Caller
+from .as_of import LIMIT, HouseOf, Limit, Reading, mark, reply, sorted_after
 from .errors import Unprocessable
 from .problems import NO_TEXT, SLOW, problem_of
-from .reading import LIMIT, HouseOf, Limit, Reading, mark, reply, sorted_after
 from .rows import ERASED, ROWS, Accept, IfNoneMatch, send_rows
 from .schemas import answer_of
 from .small_bodies import TOO_LARGE

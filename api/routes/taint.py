@@ -10,9 +10,9 @@ from eventlog.chain import EXACT
 
 from ..datasets.freeze import holding_over
 from ..queries import taint as queries
+from .as_of import LIMIT, HouseOf, Limit, Reading, Wanted, reply, sorted_after
 from .errors import Unprocessable
 from .problems import problem_of
-from .reading import LIMIT, HouseOf, Limit, Reading, Wanted, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/taint", tags=["taint"])

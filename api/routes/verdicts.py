@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 
 from ..queries import verdicts as queries
+from .as_of import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .problems import problem_of
-from .reading import LIMIT, Id, Limit, Reading, reply, sorted_after
 from .schemas import answer_of
 
 router = APIRouter(prefix="/verdicts", tags=["verdicts"])

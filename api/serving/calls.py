@@ -27,7 +27,7 @@ UNBOUNDED: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What a caller asks. `messages` are stored as they came, pictures in them by address; `asked` is the rest."""
+    """Call of a caller. `messages` are stored as they came, pictures in them by address; `asked` is the rest."""
 
     model: str
     messages: tuple[Mapping[str, Json], ...]
@@ -40,7 +40,7 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """What the model answered. `samples` have the form of recorded completions, and `tool_calls`."""
+    """Answer of the model. `samples` have the form of recorded completions, and `tool_calls`."""
 
     model: str
     samples: tuple[Mapping[str, Json], ...]

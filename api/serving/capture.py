@@ -47,7 +47,7 @@ OUTSIDE_ENVIRONMENT: Final = "outside"
 
 @dataclass(frozen=True, slots=True)
 class RunOpening:
-    """What a caller says of a run that it begins; `group` joins the runs of one instance of a task."""
+    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task."""
 
     run: str
     token: str
@@ -56,7 +56,7 @@ class RunOpening:
 
     @property
     def actor(self) -> str:
-        """Who appends the events of the run: the proxy for the holder of a token."""
+        """Actor of the run's events: the proxy for the holder of a token."""
         return proxy_actor(self.token)
 
 
@@ -86,7 +86,7 @@ class Capture:
     def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
         if self._progress(opening) is None:
-            started = self._started(opening)
+            started = self._start_event(opening)
             stream = f"run/{opening.run}"
             append = Append(stream=stream, events=(started,), actor=opening.actor, expect=0)
             (outcome,) = self.house.store.append([append])
@@ -123,7 +123,7 @@ class Capture:
         return known if known is not None else self._read(opening)
 
     def _read(self, opening: RunOpening) -> RunProgress | None:
-        """Where the run stands in the log, None if it did not begin. Raises OthersRun, RunClosed."""
+        """State of the run in the log, None if it did not begin. Raises OthersRun, RunClosed."""
         found: RunProgress | None = None
         for recorded in self.house.store.read(stream=f"run/{opening.run}"):
             if found is None and recorded.actor not in actors_of(opening.token):
@@ -147,7 +147,7 @@ class Capture:
         with self._lock:
             self._known.pop(_key(opening), None)
 
-    def _started(self, opening: RunOpening) -> RunStarted:
+    def _start_event(self, opening: RunOpening) -> RunStarted:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])
@@ -210,7 +210,7 @@ def call_event(
 
 
 def _key(opening: RunOpening) -> tuple[str, str]:
-    """What is remembered of a run is remembered for one token: another one's calls are refused by the log."""
+    """Key under which a run is remembered, for one token: another one's calls are refused by the log."""
     return opening.token, opening.run
 
 

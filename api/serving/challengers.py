@@ -51,7 +51,7 @@ class ReferencedWeights:
 
 
 def find_challenger(house: House, wanted: Challenger, model: str | None = None) -> ReferencedWeights:
-    """What a challenger's reference leads to, checked against the log; nothing is loaded.
+    """The weights at a challenger's reference, checked against the log; nothing is loaded.
 
     `model` is `transformers:FOLDER`, `llamacpp:FOLDER`, or that of an endpoint which loads adapters. Without one, the
     checkpoint's base is found by its digest and llama.cpp serves it. Raises ReferenceMissing and its kin,
@@ -74,7 +74,7 @@ def find_challenger(house: House, wanted: Challenger, model: str | None = None) 
         raise ChallengerUnfit(actual=f"the reference {reference}", expected="a checkpoint of the log")
     folder_of: FolderOf = folders_of(house)
     if path.is_file():
-        place = _published(state, path)
+        place = _published_place(state, path)
         kind: Kind = "adapter" if place.form == _ADAPTER else "merged"
         file = adopt_file(settings.model_folder, path, state.checkpoint, state.base, kind)
         settings = settings.model_copy(update={"model_gguf": _MERGED.get(place.form, settings.model_gguf)})
@@ -83,7 +83,7 @@ def find_challenger(house: House, wanted: Challenger, model: str | None = None) 
 
 
 def look_up(path: PurePosixPath) -> Artefact | None:
-    """What lies at a path of this machine, with the rank of a PEFT adapter."""
+    """The file or folder at a path of this machine, with the rank of a PEFT adapter."""
     place = Path(path)
     if place.is_file():
         return Artefact(is_folder=False, digest=file_digest(place))
@@ -117,8 +117,8 @@ def _state_at(views: Views, reference: str, path: Path) -> WeightsState:
     return state
 
 
-def _published(state: WeightsState, path: Path) -> PlaceState:
-    """What was published as the file at a path. Raises CheckpointMissing."""
+def _published_place(state: WeightsState, path: Path) -> PlaceState:
+    """The published folder of the file at a path. Raises CheckpointMissing."""
     digest = folder_digest(path.parent)
     found = next((place for place in state.published if place.digest == digest), None)
     if found is None:

@@ -20,7 +20,7 @@ from agents.models.llamacpp.network import SIDECAR, Kind, describe_gguf
 from eventlog.events import Form
 from eventlog.weights_folder import Base, file_digest
 from trainer.gguf_names import ADAPTERS
-from trainer.making import making_in
+from trainer.scratch_folder import scratch_folder
 
 from ..errors import NotConverted
 
@@ -81,7 +81,7 @@ class Conversions:
         place = self.folder / FOLDER / f"{weights}-{form}.gguf"
         if place.with_suffix(SIDECAR).exists():
             return place
-        with making_in(place.parent, f"converting-{weights[:16]}") as making:
+        with scratch_folder(place.parent, f"converting-{weights[:16]}") as making:
             if not place.with_suffix(SIDECAR).exists():
                 file = making / place.name
                 self.convert([str(self.base.path.resolve()), form, str(file), *more], weights)
@@ -98,7 +98,7 @@ def adopt_file(folder: Path, file: Path, weights: str, base: str, kind: Kind) ->
     """
     place = folder / FOLDER / f"{weights}-{file_digest(file)[:16]}{SUFFIX}"
     if not place.with_suffix(SIDECAR).exists():
-        with making_in(place.parent, f"adopting-{weights[:16]}") as making:
+        with scratch_folder(place.parent, f"adopting-{weights[:16]}") as making:
             link = making / place.name
             link.symlink_to(file.resolve())
             describe_gguf(link, weights, base, kind)

@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from threading import Condition, Event, Thread
 from typing import Final
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from agents.models.model import ChatMessage, CompletionRequest, Model
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import Artifact, ArtifactDeployed, DeploymentFailed, Sampling
 from eventlog.store import Append, Position
 from gate.promote import STREAM
@@ -49,7 +51,7 @@ class DeployedModel:
 
 @dataclass
 class Deployment:
-    """What a server answers by. Thread-safe."""
+    """The model by which a server answers. Thread-safe."""
 
     name: str = NAME
     _present: DeployedModel | None = None
@@ -139,19 +141,24 @@ def _follow(house: House, deployment: Deployment, load: Load, say: Callable[[str
     while not stop.wait(PAUSE_S):
         try:
             moved = [each.position for each in house.store.read(stream=STREAM, after=Position(seen))]
-            if not moved:
-                continue
-            seen = moved[-1]
-            before = deployment.present
-            former = deploy_champion(house, deployment, load)
-            present = deployment.present
-            if present is before:  # a verdict that moved nothing
-                continue
-            waits = (
-                "" if former is None or not former.in_flight else f"; {former.in_flight} calls end with the former one"
-            )
-            say(f"serving {present.artifact}, champion since position {present.pointed}{waits}")
-        except FlywheelError as problem:
-            say(f"still serving {deployment.present.artifact}: {problem}")
-        except Exception:  # noqa: BLE001  (the next look may find the database again)
-            _LOG.exception("the champion could not be followed")
+            if moved:
+                _deploy_and_say(house, deployment, load, say)
+                seen = moved[-1]
+        except (LogUnavailable, SQLAlchemyError):  # the next look, which asks for the same moves, may find it again
+            _LOG.exception("the champion could not be followed: the database does not answer")
+
+
+def _deploy_and_say(house: House, deployment: Deployment, load: Load, say: Callable[[str], None]) -> None:
+    """Serve the champion and say so, or why the present model stays. Raises LogUnavailable."""
+    before = deployment.present
+    try:
+        former = deploy_champion(house, deployment, load)
+    except LogUnavailable:
+        raise
+    except FlywheelError as problem:
+        return say(f"still serving {before.artifact}: {problem}")
+    present = deployment.present
+    if present is before:  # a verdict that moved nothing
+        return None
+    waits = "" if former is None or not former.in_flight else f"; {former.in_flight} calls end with the former one"
+    return say(f"serving {present.artifact}, champion since position {present.pointed}{waits}")

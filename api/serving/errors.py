@@ -1,4 +1,4 @@
-"""What a caller of the capture proxy can be told."""
+"""Errors that a caller of the capture proxy gets."""
 
 from __future__ import annotations
 

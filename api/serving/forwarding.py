@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class CallRecorder(Protocol):
-    """What keeps calls."""
+    """Keeps calls."""
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call. The caller gets the end of the answer after that. Raises FlywheelError."""
@@ -49,7 +49,7 @@ class Forwarding:
     wants_token_ids: bool
 
     @property
-    def sent(self) -> Mapping[str, Any]:
+    def upstream_body(self) -> Mapping[str, Any]:
         """The body for the model server: the caller's, with what recording needs besides."""
         if self.dialect.api == "anthropic":
             return self.body
@@ -58,7 +58,7 @@ class Forwarding:
 
     async def answer(self) -> dict[str, Any]:
         """The whole answer for the caller, recorded. Raises UpstreamLost and its kin, LogUnavailable, RunClosed."""
-        found = await self.upstream.ask(self.dialect, self.sent, self.headers)
+        found = await self.upstream.ask(self.dialect, self.upstream_body, self.headers)
         await self._record(found)
         if self.dialect.api == "anthropic":
             return found
@@ -70,7 +70,7 @@ class Forwarding:
         A failure after the first byte is told by an event of the dialect, and the stream ends without its last event.
         Raises UpstreamLost and its kin before the first byte.
         """
-        async with self.upstream.stream(self.dialect, self.sent, self.headers) as events:
+        async with self.upstream.stream(self.dialect, self.upstream_body, self.headers) as events:
             yield b""
             parts: list[dict[str, Any]] = []
             held: list[bytes] = []
@@ -94,11 +94,11 @@ class Forwarding:
     def _is_last(self, event: StreamEvent) -> bool:
         if self.dialect.api == "openai":
             return event.data.strip() == self.dialect.last
-        return _parsed(event).get("type") == self.dialect.last
+        return _parse_event(event).get("type") == self.dialect.last
 
     def _take(self, event: StreamEvent, parts: list[dict[str, Any]]) -> bytes | None:
         """Add an event to what was answered; its bytes for the caller, None for what only recording asked for."""
-        part = _parsed(event)
+        part = _parse_event(event)
         if not part:
             return event.raw
         if part.get("error") and "choices" not in part:
@@ -134,13 +134,13 @@ async def relay(parts: Any) -> AsyncIterator[bytes]:
 
 def _finishes(event: StreamEvent) -> bool:
     """True if an event tells the caller that the answer is finished: many stop to read there."""
-    part = _parsed(event)
+    part = _parse_event(event)
     return part.get("type") == "message_delta" or any(
         choice.get("finish_reason") for choice in part.get("choices") or ()
     )
 
 
-def _parsed(event: StreamEvent) -> dict[str, Any]:
+def _parse_event(event: StreamEvent) -> dict[str, Any]:
     """The JSON object of an event; an empty one if it has none, as a comment or a ping."""
     try:
         found = json.loads(event.data)

@@ -21,7 +21,7 @@ _NO_STATE: Final = "0" * 64
 
 @dataclass
 class _Ended:
-    """What the log holds of a run when its reward is reported."""
+    """State of a run in the log when its reward is reported."""
 
     version: int = 0
     actor: str = ""

@@ -92,7 +92,7 @@ class Upstream:
 
 
 class AnyUpstream(Protocol):
-    """What answers the calls of the proxy: a model server, or a model in this process."""
+    """Server of the proxy's calls: a model server, or a model in this process."""
 
     @property
     def api(self) -> Api:
@@ -101,7 +101,7 @@ class AnyUpstream(Protocol):
 
     @property
     def url(self) -> str:
-        """Where it is, for messages."""
+        """Its address, for messages."""
         ...
 
     @property
@@ -192,7 +192,7 @@ def open_upstream(settings: Settings) -> Upstream | None:
 
 
 def served_tokens(settings: Settings) -> dict[str, str | bool]:
-    """What completions say of the tokens in them, from the settings; empty unless both digests are set."""
+    """Token facts that completions carry, from the settings; empty unless both digests are set."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:
         return {}

@@ -61,7 +61,7 @@ class Backlog:
         self._forget_disowned()
         views = self.house.views()
         names = sweeps_on(views, self.site).open
-        known = (*self.sweeps, *self._planned(views))
+        known = (*self.sweeps, *self._new_plans(views))
         self.sweeps = [event for event in known if event.sweep in names and plays(self.executor, event)]
         self.read = views.upto
         waiting = [(sweep, _pending_tickets(views, sweep)) for sweep in self.sweeps]
@@ -72,7 +72,7 @@ class Backlog:
 
     def _forget_disowned(self) -> bool:
         """Forget all that was read if events were disowned since; True if so."""
-        before, self.gone = self.gone, self.house.store.disowned()
+        before, self.gone = self.gone, self.house.store.disowned_positions()
         if self.gone == before:
             return False
         self.read = START
@@ -80,8 +80,8 @@ class Backlog:
         self.over.clear()
         return True
 
-    def _planned(self, views: Views) -> Sequence[SweepPlanned]:
-        """What was planned on the site since the last reading; at first, the plans of the open sweeps."""
+    def _new_plans(self, views: Views) -> Sequence[SweepPlanned]:
+        """Plans made on the site since the last reading; at first, the plans of the open sweeps."""
         if self.read == START:
             return open_sweeps(self.house.store, views, self.site)
         found = read_in_force(self.house.store, after=self.read, upto=views.upto, types=["SweepPlanned"])

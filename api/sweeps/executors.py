@@ -128,7 +128,7 @@ def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], I
 def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     """The executor as recorded in events: its name (None for plans over HTTP) and its model, or what an agent is."""
     if isinstance(executor, AgentExecutor):
-        return executor.agent.recorded, executor.agent.text
+        return executor.agent.recorded_name, executor.agent.text
     name = None if executor.name == PLAN.name else executor.name
     if isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies | DelegationExecutor):
         return name, executor.model.name

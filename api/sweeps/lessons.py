@@ -37,7 +37,7 @@ def lessons_from(
     graded = plain_rewards(views, sweep)
     told = tuple(transcripts_of(house, sweep, graded))
     found = [lesson for template in sweep.templates for lesson in contrast(sweep.environment, template, told)]
-    found += _transferred(house, views, sweep, graded)
+    found += _transfer_lessons(house, views, sweep, graded)
     propose(house, views, sweep, found, rule, kinds, brings_back=brings_back)
 
 
@@ -71,7 +71,7 @@ def read_transcript(house: House, spec: Spec, reward: RewardState) -> Transcript
     return Transcript(spec.spec_id, spec.template, spec.group_id, reward.passed, score, moves)
 
 
-def _transferred(
+def _transfer_lessons(
     house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
 ) -> tuple[Captured, ...]:
     """Promoted lessons of other clusters, as candidates for the sweep's failing tasks."""

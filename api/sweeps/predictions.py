@@ -29,7 +29,7 @@ from .models import local_folder
 from .plan import first_facts, kept_to_judge
 
 ACTOR: Final = "predict"
-"""Who asked stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
+"""The asker stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
 
 MOST_SIBLINGS: Final = 64
 """Runs of one fan-out group."""
@@ -87,7 +87,7 @@ def request_prediction(house: House, asked: Prediction) -> str:
     first_facts(house)
     stream = f"request/{_name_of(asked.by, asked.key)}"
     while True:
-        known = _requested(house, stream, asked)
+        known = _earlier_run(house, stream, asked)
         if known is not None:
             return known
         if (run := _plan(house, asked, stream)) is not None:
@@ -98,7 +98,7 @@ def _name_of(by: str, key: str | None) -> str:
     return secrets.token_hex(_KEPT) if key is None else sha256(f"{by}\n{key}".encode()).hexdigest()[: 2 * _KEPT]
 
 
-def _requested(house: House, stream: str, asked: Prediction) -> str | None:
+def _earlier_run(house: House, stream: str, asked: Prediction) -> str | None:
     """The run of an earlier request with this key. Raises PredictionDiffers if that was another request."""
     for recorded in house.store.read(stream=stream):
         if isinstance(recorded.event, RunRequested):

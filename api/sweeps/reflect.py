@@ -65,7 +65,7 @@ def reflect_on(
 def questions_of(
     house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
 ) -> tuple[Question, ...]:
-    """What is asked about a sweep: at most one question for each failing cluster."""
+    """Questions about a sweep: at most one for each failing cluster."""
     failed = [spec for spec in sweep.specs if spec.spec_id in graded and not graded[spec.spec_id].passed]
     by_id = {template.template_id: template for template in sweep.templates}
     counts = Counter(by_id[spec.template].cluster for spec in failed)

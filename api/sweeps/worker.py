@@ -43,7 +43,7 @@ from .jobs import give_up, jobs_of, play_one, took_longer
 from .learner import Learner
 from .missing import facts_of_end
 from .plan import set_first_prices
-from .projecting import project
+from .projector import project
 from .step_checks import Checking, check_nothing
 from .terms import means_of_run, time_limit_of
 
@@ -161,7 +161,7 @@ class SiteRunner:
 
     def _meet(self, ticket: JobTicket) -> Met | None:
         """The sweep of a ticket, read again after an extension or a disowning; None if it plans no such spec."""
-        found, gone = self.met.get(ticket.sweep), self.house.store.disowned()
+        found, gone = self.met.get(ticket.sweep), self.house.store.disowned_positions()
         if found is None or found.gone != gone or not found.holds(ticket.spec):
             found = self._read(ticket.sweep, gone)
             if len(self.met) >= _MOST_MET:

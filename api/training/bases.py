@@ -13,11 +13,11 @@ from eventlog.chain import digest
 from eventlog.events import BaseAdded
 from eventlog.store import Append
 from eventlog.weights_folder import Base, count_parameters, file_digest, folder_digest, read_base
-from trainer.making import making_in
-from trainer.moving import move_in
+from trainer.atomic_move import move_in
+from trainer.scratch_folder import scratch_folder
 
-from ..errors import BaseSourceMissing
 from ..house import House
+from .errors import BaseSourceMissing
 
 _LONGEST_NAME: Final = 60
 
@@ -37,7 +37,7 @@ PACKAGED: Final[Mapping[str, PackagedBase]] = {"smollm2": PackagedBase("llm-smol
 
 @dataclass(frozen=True, slots=True)
 class BaseSource:
-    """Where a base model comes from: its file or folder, a name for it, a description of the source, its licence."""
+    """Source of a base model: its file or folder, a name for it, a description of the source, its licence."""
 
     path: Path
     name: str
@@ -107,7 +107,7 @@ def _copy_folder(folder: Path, out: Path) -> Base:
     found = read_base(folder)
     place = out / found.digest
     if not place.exists():
-        with making_in(out, "copying-base") as making:
+        with scratch_folder(out, "copying-base") as making:
             for file in folder.iterdir():
                 if file.is_file() and not file.name.startswith("."):
                     shutil.copyfile(file, making / file.name)

@@ -20,8 +20,8 @@ from trainer.tiny import Shape, make_tiny, shape_of
 
 from ..course import WARM_UP
 from ..datasets import freeze
-from ..errors import StartDiffers
 from ..house import House
+from .errors import StartDiffers
 from .lineage import trained_on
 
 _CONFIGURATION: Final = "config.json"

@@ -18,12 +18,13 @@ from eventlog.events import CheckpointPublished, Form
 from eventlog.store import Append
 from eventlog.weights_folder import Base, folder_digest, read_base
 from projections.checkpoints import WeightsState
+from trainer.atomic_move import move_in
 from trainer.checkpoint import load_checkpoint
-from trainer.making import making_in
-from trainer.moving import move_in
+from trainer.scratch_folder import scratch_folder
 
-from ..errors import NoBase, NotAnAdapter, NotPublished
+from ..errors import NotAnAdapter
 from ..house import House
+from .errors import NoBase, NotPublished
 from .weights import folder_of
 
 _FILES: Final = {
@@ -83,7 +84,7 @@ def publish(
 @contextmanager
 def _write_form(house: House, state: WeightsState, base: Base | None, form: Form) -> Iterator[Path]:
     """Yield a folder with exactly the files to publish."""
-    with making_in(house.settings.model_folder, "exporting") as folder:
+    with scratch_folder(house.settings.model_folder, "exporting") as folder:
         whole = folder / "whole"
         if state.is_base and form not in WHOLE:
             shutil.copytree(folder_of(house, state.checkpoint), whole)
@@ -101,7 +102,7 @@ def _place(folder: Path, store: Path, lies: Path) -> None:
         raise NotPublished(place=store, actual="the folder does not exist", expected="a mounted model store")
     if not lies.exists():
         lies.parent.mkdir(exist_ok=True)
-        with making_in(store, "publishing") as making:
+        with scratch_folder(store, "publishing") as making:
             shutil.copytree(folder, making, dirs_exist_ok=True)
             for file in making.iterdir():
                 file.chmod(0o444)

@@ -21,7 +21,7 @@ PROCESS_ENDED: Final = ProcessEnded.__name__
 
 _TAIL: Final = 1500
 _OUT_OF_MEMORY: Final = ("can't allocate memory", "CUDA out of memory", "MemoryError", "std::bad_alloc")
-"""What torch, Python and C++ say where memory is short."""
+"""Words of torch, Python and C++ where memory is short."""
 
 
 def trainer_lines(request: Path) -> Generator[Line]:

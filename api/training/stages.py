@@ -32,14 +32,15 @@ from projections.engine.views import Views
 from projections.frozen_datasets import DatasetState
 from projections.taint import withdrawals
 from projections.trainings import TRAININGS, TrainingState, training_name
-from trainer.making import making_in
 from trainer.request import DatasetRef, ParentRef, TrainingRequest, WarmupRequest
+from trainer.scratch_folder import scratch_folder
 
 from ..datasets import freeze
-from ..errors import DatasetWithdrawn, OtherKind, TrainedTwice, TrainingEnded
+from ..errors import DatasetWithdrawn
 from ..house import House
 from ..locks import training_alone
 from ..reporter import Advance
+from .errors import OtherKind, TrainedTwice, TrainingEnded
 from .stage_process import PROCESS_ENDED, Line, trainer_lines
 from .weights import folder_of
 
@@ -136,7 +137,7 @@ def working_folder(house: House, stage: Stage, doing: Literal["training", "verif
 
     So an attempt that lost its lock in the database keeps its files to itself.
     """
-    return making_in(house.settings.model_folder.resolve(), f"{doing}-{house.settings.project}-{stage.name}")
+    return scratch_folder(house.settings.model_folder.resolve(), f"{doing}-{house.settings.project}-{stage.name}")
 
 
 def produce(house: House, stage: Stage, upto: int, folder: Path, each: Watch) -> StageOutput:

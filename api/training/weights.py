@@ -10,14 +10,14 @@ from eventlog.blobs import Inventory
 from eventlog.errors import BaseDiffers
 from eventlog.weights_folder import Base, folder_digest, read_base
 from projections.checkpoints import WEIGHTS, WeightsState
+from trainer.atomic_move import move_in
 from trainer.checkpoint import load_checkpoint
-from trainer.making import making_in
-from trainer.moving import move_in
+from trainer.scratch_folder import scratch_folder
 
-from ..errors import NoBase, NotABase
 from ..house import House
 from ..queries.bases import find_base
 from ..queries.checkpoints import DIGEST, find_weights
+from .errors import NoBase, NotABase
 from .first_bases import made_again
 
 
@@ -74,7 +74,7 @@ def _by_digest(house: House, digest: str | None) -> Base:
 
 def _unpack(blobs: Inventory, state: WeightsState, place: Path) -> None:
     """Unpack the files into a temporary folder, verify them, and move them into place atomically."""
-    with making_in(place.parent, "unpacking") as making:
+    with scratch_folder(place.parent, "unpacking") as making:
         if place.exists():
             return
         for file in state.files:

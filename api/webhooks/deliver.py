@@ -65,7 +65,7 @@ def pause_after(attempt: int) -> int:
 
 
 def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Position) -> DueDelivery | None:
-    """What a webhook is to be told next of what comes after a position, or None."""
+    """The next message of a webhook among the events after a position, or None."""
     types = [TOPICS[topic] for topic in state.topics]
     start = Position(max(state.told, after))
     recorded = next(iter(store.read(after=start, upto=upto, types=types)), None)
@@ -80,7 +80,7 @@ def next_delivery(store: EventStore, state: WebhookState, after: int, upto: Posi
 def pending_deliveries(
     store: EventStore, states: Mapping[str, WebhookState], cursors: Cursors, upto: Position
 ) -> Iterator[DueDelivery]:
-    """What each webhook is to be told next."""
+    """The next message of each webhook."""
     for name, state in states.items():
         found = next_delivery(store, state, cursors.clear.get(name, 0), upto)
         if found is None:

@@ -1,4 +1,4 @@
-"""What can be wrong with a webhook, its secret and its receiver."""
+"""Errors of a webhook, its secret and its receiver."""
 
 from __future__ import annotations
 

@@ -252,6 +252,6 @@ async def _told_step_async(run: ActiveRun, function: Callable[..., Any], args: A
 
 
 def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
-    """What a call was given, by name, without the object that a method belongs to."""
+    """Arguments of a call, by name, without the object that a method belongs to."""
     given = inspect.signature(function).bind(*args, **kwargs).arguments
     return {name: value for name, value in given.items() if name not in {"self", "cls"}}

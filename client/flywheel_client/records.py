@@ -1,4 +1,4 @@
-"""What the server answers, as frozen records. `raw` holds the whole answer, fields of a newer server included."""
+"""Answers of the server, as frozen records. `raw` holds the whole answer, fields of a newer server included."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reward(Record):
-    """What a run earned and cost, in millionths; None is unknown."""
+    """Reward and cost of a run, in millionths; None is unknown."""
 
     score: int
     passed: bool

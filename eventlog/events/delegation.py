@@ -14,7 +14,7 @@ DecidedKind = Literal["delegate", "complete", "plan", "diagnose", "fail", "inval
 
 LoopStatus = Literal["complete", "partial_complete", "failed", "aborted"]
 SandboxKind = Literal["bubblewrap", "namespaces", "none"]
-"""What fences tools. none: tools are refused."""
+"""The fence around tools. none: tools are refused."""
 
 _Line = Annotated[str, Field(max_length=1_000)]
 _ToolName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}(\.[a-z][a-z0-9_]{0,39}){1,3}$")]

@@ -87,7 +87,7 @@ class RegisteredPool(FrozenModel):
 
 
 class EnvironmentRegistered(Event):
-    """Where an environment runs, how it speaks and which suite its tasks come from, so that its name is enough.
+    """An environment's address, its dialect and its suite, recorded so that its name is enough.
 
     `token` names the variable of the admin token; the token itself is never recorded. `dialect` is a dialect as
     canonical JSON, in which values of headers name variables too. A later registration of the same name replaces this

@@ -16,7 +16,7 @@ Test = Literal["group_sequential", "sign_flip", "e_process", "bootstrap"]
 that may stop early, or the bootstrap of the seed documents."""
 
 Unit = Literal["instance", "seed"]
-"""What counts as independent: every instance, or every seed, over the templates that share it."""
+"""The unit that counts as independent: every instance, or every seed, over the templates that share it."""
 
 RegressionMeasure = Literal["passed", "score"]
 """By what fresh repeats confirm a regression: the number of passed runs, or their scores."""

@@ -9,10 +9,10 @@ from pydantic import Field
 from .event import Count, FrozenModel, ScoreMicro
 
 Strategy = Literal["decompose_finer", "simplify", "reframe", "escalate"]
-"""What a manager is told to do differently after a stall. escalate asks a person or the parent."""
+"""The manager's instruction after a stall. escalate asks a person or the parent."""
 
 Capability = Literal["network", "filesystem", "compute"]
-"""What a namespace of tools may import beyond the least. The sandbox has no network whatever a tool imports."""
+"""Modules that a namespace of tools may import beyond the least. The sandbox has no network in any case."""
 
 _Window = Annotated[int, Field(ge=2, le=100)]
 _Namespace = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]

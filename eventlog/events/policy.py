@@ -10,7 +10,7 @@ from ..chain import EXACT
 from .event import Count, Digest, Event, Name
 
 TokenRole = Literal["read", "ingest", "operate", "admin"]
-"""What the holder of a token may do over HTTP; each role may do what those before it may."""
+"""The rights of a token's holder over HTTP; each role includes those before it."""
 
 
 class PriceBookSet(Event):

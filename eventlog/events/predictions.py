@@ -27,7 +27,7 @@ class RunCancelled(Event):
 
 
 class RunTermsSet(Event):
-    """What a run that was asked for may cost and take at most, and the headers that its pages need.
+    """Limits on the cost and time of a requested run, and the headers that its pages need.
 
     The value of a header is the name of a variable of the worker. None: no limit beside the worker's own.
     """

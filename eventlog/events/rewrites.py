@@ -81,7 +81,7 @@ class SeedsRule(FrozenModel):
 
 
 _Unit = Literal["instance", "seed"]
-"""What counts as one trial: each run beside its siblings, or the first of all at a seed, which tasks may share."""
+"""The unit of one trial: each run beside its siblings, or the first of all at a seed, which tasks may share."""
 
 _Odds = Annotated[int, Field(ge=2, le=1_000)]
 

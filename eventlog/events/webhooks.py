@@ -1,4 +1,4 @@
-"""Webhooks: who is told of verdicts and of moves of the champion, and each attempt to tell them."""
+"""Webhooks: addresses that get verdicts and moves of the champion, and each attempt to send one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SecretVariable = Annotated[str, Field(pattern=r"^FLYWHEEL_WEBHOOK_[A-Z0-9_]+$", 
 """The environment variable that holds a webhook's secret. Only names of this form are read."""
 
 WebhookTopic = Literal["verdict", "champion"]
-"""What a webhook is told of."""
+"""Topics of which a webhook is told."""
 
 AttemptOutcome = Literal["delivered", "failed", "dropped"]
 """`failed` is tried again; `dropped` was the last attempt."""

@@ -123,7 +123,7 @@ def judged_by_log(
     for sibling in group.siblings:
         reason = "benchmark" if is_benchmark else known.left_out.get(sibling.run)
         reason = reason or _unfit(query, sibling, facts.get(sibling.run), is_contaminated=sibling.run in contaminated)
-        reason = reason or _ungraded(query, sibling, known.opinions)
+        reason = reason or _grade_refusal(query, sibling, known.opinions)
         if reason is not None:
             refused[sibling.run] = reason
     fit = tuple(sibling for sibling in group.siblings if sibling.run not in refused)
@@ -157,7 +157,9 @@ def _unfit(
     return None
 
 
-def _ungraded(query: SftQuery | DpoQuery | GrpoQuery, sibling: Sibling, opinions: Mapping[str, bool]) -> str | None:
+def _grade_refusal(
+    query: SftQuery | DpoQuery | GrpoQuery, sibling: Sibling, opinions: Mapping[str, bool]
+) -> str | None:
     """Why its grade refuses a run: the oracle's, or a judge's where the query names one; they are never mixed."""
     if isinstance(query, SftQuery) and query.judged_by is not None:
         said = opinions.get(sibling.run)

@@ -92,3 +92,9 @@ TRAINED: Mapping[Kind, Mapping[str, pl.DataType]] = {
     kind: {name: SCHEMAS[kind][name] for name in names} for kind, names in _TRAINED.items()
 }
 """The columns that training reads, in the order in which they are hashed. None of them may be null."""
+
+PER_TOKEN: Mapping[Kind, tuple[str, ...]] = {
+    kind: tuple(name for name, each in columns.items() if isinstance(each, pl.List))
+    for kind, columns in TRAINED.items()
+}
+"""The columns of TRAINED that have an entry for each token."""

@@ -35,8 +35,8 @@ class LoopBudget(FoldState, frozen=True, kw_only=True):
     pending: dict[str, Amounts] = field(default_factory=dict)
 
     @property
-    def used(self) -> Amounts:
-        """What was spent and what is reserved."""
+    def spent_and_reserved(self) -> Amounts:
+        """Amounts spent and reserved, together."""
         total = self.spent
         for each in self.pending.values():
             total = total.plus(each)

@@ -24,7 +24,7 @@ class Delegated(Struct, frozen=True, kw_only=True):
 
 
 class WorkerResult(Struct, frozen=True, kw_only=True):
-    """What a worker returned: `result` is the address of its content."""
+    """The result that a worker returned: `result` is the address of its content."""
 
     worker: str
     iteration: int

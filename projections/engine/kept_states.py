@@ -26,7 +26,7 @@ KeptStates = dict[tuple[str, int], BuildStates]
 
 
 def find_kept(connection: Connection, kept: KeptStates, fold: AnyFold) -> BuildStates:
-    """What was kept of a fold's live build. A rebuild makes another one, because the table of this one may be wrong."""
+    """Kept states of a fold's live build. A rebuild makes another build, because this one's table may be wrong."""
     name = (fold.name, fold.version)
     build = connection.exec_driver_sql(f"SELECT {LIVE}", name).scalar()
     last = kept.get(name)

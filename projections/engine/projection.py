@@ -32,7 +32,7 @@ DISOWNING = "EventsDisowned"
 
 
 class LeftOut(NamedTuple):
-    """What folds leave out from some position on: withdrawn runs and disowned positions.
+    """Withdrawn runs and disowned positions, which folds leave out from some position on.
 
     `withdrawals` holds the position and the runs of each withdrawal. One that was disowned withdraws nothing.
     """
@@ -42,7 +42,7 @@ class LeftOut(NamedTuple):
     withdrawals: tuple[tuple[int, frozenset[str]], ...] = ()
 
     def add(self, *markers: EventRow) -> LeftOut:
-        """What is left out after these withdrawals and disownings."""
+        """The same with these withdrawals and disownings besides."""
         named = tuple((row.position, frozenset(row.records("runs"))) for row in markers if row.type == WITHDRAWAL)
         newly = frozenset(at for row in markers if row.type == DISOWNING for at in row.records("positions"))
         disowned, withdrawals = self.positions | newly, self.withdrawals + named

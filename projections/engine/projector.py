@@ -107,6 +107,6 @@ class Projector:
         return BuildPage(build, self._folds[build.projection], memory)
 
     def _left_out_at(self, connection: Connection, start: int) -> LeftOut:
-        """What is left out from a position on."""
+        """The withdrawn runs and disowned positions that folds leave out from a position on."""
         known, found = self._left_out if self._left_out[0] <= start else (0, NOTHING)
         return found.add(*read_markers(connection, self._store, known, start)) if known < start else found

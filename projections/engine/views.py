@@ -193,11 +193,10 @@ class PostgresViews:
             some = wanted[start : start + PAGE]
             with self._connection_for(fold) as connection:
                 if fold.stream_of is not None:
-                    kept = self._kept(connection, fold, " AND key = ANY(%s)", (some,))
+                    kept = self._latest_changes(connection, fold, " AND key = ANY(%s)", (some,))
                     found |= newest_states(self._as_of(connection, fold, kept))
                 else:
-                    asked = (some, fold.name, fold.version, self.upto)
-                    found |= newest_states(_many(connection, fold, _PICK, asked))
+                    found |= newest_states(_many(connection, fold, _PICK, (some, fold.name, fold.version, self.upto)))
         return found
 
     def history(self, fold: Fold[S], key: str, after: int = 0, limit: int | None = None) -> tuple[Change[S], ...]:
@@ -238,7 +237,7 @@ class PostgresViews:
         where, values = keys_within(prefix, after)
         with self._connection_for(fold) as connection:
             if fold.stream_of is not None:
-                kept = self._kept(connection, fold, f"{where} ORDER BY key LIMIT %s", (*values, limit))
+                kept = self._latest_changes(connection, fold, f"{where} ORDER BY key LIMIT %s", (*values, limit))
                 keys = sorted((change.key for change in kept), key=str.encode)
                 return keys, newest_states(self._as_of(connection, fold, kept))
             below, bounds = keys_before(prefix, "r.key")
@@ -261,9 +260,11 @@ class PostgresViews:
 
     def _of_streams(self, fold: Fold[S], where: str, values: Sequence[Any]) -> Iterator[Change[S]]:
         with self._connection_for(fold) as connection:
-            yield from self._as_of(connection, fold, self._kept(connection, fold, where, values))
+            yield from self._as_of(connection, fold, self._latest_changes(connection, fold, where, values))
 
-    def _kept(self, connection: Connection, fold: Fold[S], where: str, values: Sequence[Any]) -> list[Change[S]]:
+    def _latest_changes(
+        self, connection: Connection, fold: Fold[S], where: str, values: Sequence[Any]
+    ) -> list[Change[S]]:
         """The rows of a fold keyed by stream whose keys had begun, each with its latest change, even a later one."""
         asked = (self.upto, fold.name, fold.version, self.upto, *values)
         return _many(connection, fold, _OF_STREAMS.format(where=where), asked)

@@ -114,7 +114,7 @@ def select_outcomes(
 
 
 def _sorts_after(names: Sequence[str], cell: Sequence[str | bool | None]) -> pl.Expr:
-    """Whether these columns sort after a cell; unknown values come first."""
+    """True for rows whose columns sort after a cell; unknown values come first."""
     column, value = pl.col(names[0]), cell[0]
     later = column.is_not_null() if value is None else (column > value).fill_null(value=False)
     return later if len(names) == 1 else later | (column.eq_missing(value) & _sorts_after(names[1:], cell[1:]))

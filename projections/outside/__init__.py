@@ -1,1 +1,1 @@
-"""Folds about those outside: who is told of what."""
+"""Folds about receivers outside."""

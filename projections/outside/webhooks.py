@@ -1,4 +1,4 @@
-"""Webhooks: where each is told of what, how far it was told, and the last attempt."""
+"""Webhooks: the address and topics of each, the last position sent, and the last attempt."""
 
 from __future__ import annotations
 

@@ -331,5 +331,5 @@ def test_what_was_disowned_is_known_as_of_any_position(store: EventStore) -> Non
     put(store, "a", WON, LOST)
     put(store, "disownings", sample("EventsDisowned", positions=[1]))
     put(store, "disownings", sample("EventsDisowned", positions=[2, 3]))
-    assert [store.disowned(Position(upto)) for upto in (2, 3, 4)] == [set(), {1}, {1, 2, 3}]
-    assert store.disowned() == {1, 2, 3}
+    assert [store.disowned_positions(Position(upto)) for upto in (2, 3, 4)] == [set(), {1}, {1, 2, 3}]
+    assert store.disowned_positions() == {1, 2, 3}

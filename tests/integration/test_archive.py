@@ -320,7 +320,7 @@ def test_what_was_disowned_is_known_without_the_folder_after_the_disowning_was_d
         assert drop(owner_engine, folder, Position(END + 3)) == END + 3
     blind, gone = PostgresStore(engine), frozenset({Position(END + 1)})
     with statements(engine) as found:
-        assert [blind.disowned(), blind.disowned(Position(END + 1))] == [gone, frozenset()]
+        assert [blind.disowned_positions(), blind.disowned_positions(Position(END + 1))] == [gone, frozenset()]
     assert len(found) == 2
     assert [each.position for each in read_in_force(blind, after=Position(END + 3))] == [END + 4]
     assert [each.position for each in read_in_force(marked, stream="s")] == [END + 4]
@@ -335,10 +335,13 @@ def test_a_disowning_that_was_dropped_before_the_database_kept_it_is_read_from_t
     with owner_engine.begin() as connection:
         connection.execute(text("SELECT drop_archived(:upto)"), {"upto": END + 3})
         connection.execute(text("INSERT INTO dropped_markers SELECT max(upto), 'before', '[]' FROM dropped"))
-    assert marked.disowned() == {END + 1}
+    assert marked.disowned_positions() == {END + 1}
     marked.append([Append("disownings", (sample("EventsDisowned", positions=[END + 4]),), "test")])
-    assert [marked.disowned(), marked.disowned(Position(END + 2))] == [{END + 1, END + 4}, {END + 1}]
+    assert [marked.disowned_positions(), marked.disowned_positions(Position(END + 2))] == [
+        {END + 1, END + 4},
+        {END + 1},
+    ]
     with pytest.raises(ArchiveMissing):
-        PostgresStore(engine).disowned()
+        PostgresStore(engine).disowned_positions()
     assert Projector(engine, store=marked).catch_up() == END + 5
     assert all(same.is_identical for same in compare(PostgresViews(engine, marked, Position(END + 5))))

@@ -244,7 +244,7 @@ class WholeLog:
             if stream in {None, row.stream} and actor in {None, row.actor}:
                 yield decode(row)
 
-    def disowned(self, upto: Position | None = None) -> frozenset[Position]:
+    def disowned_positions(self, upto: Position | None = None) -> frozenset[Position]:
         raise NotImplementedError
 
     def head(self) -> Position:

@@ -73,7 +73,7 @@ def test_who_was_told_to_stop_leaves_the_course_to_the_next_who_spends_what_is_l
     stops = iter([False, False, True])
     stopped = replace(controller(house, client), is_told_to_stop=lambda: next(stops)).run()
     assert "stopped on request" in stopped
-    assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
+    assert controller(house, client).run() == "the gate has judged everything that 2 rounds found"
     events = [recorded.event for recorded in house.store.read()]
     assert sum(isinstance(event, SweepPlanned) for event in events) == 2
     assert [type(each.event) for each in house.store.read(stream=f"course/{SITE}")] == [CourseOpened, CourseClosed]
@@ -95,7 +95,7 @@ def test_a_worker_in_the_role_of_a_controller_ends_when_its_course_does(client: 
         return said[0]
 
     work(house, None, SITE, Terms(4), lambda _: None, follows=False, controlling=controlling)
-    assert said == ["1 rounds brought nothing that the gate has not judged"]
+    assert said == ["the gate has judged everything that 1 round found"]
 
 
 def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
@@ -112,7 +112,7 @@ def test_a_course_whose_evaluation_was_void_ends_there_whoever_goes_on_with_it(
     assert house.views().find(VERDICTS)["eval-1"].decision == "void"
     assert controller(house, client).run() == "eval-1 was decided: void"
     assert house.views().find(RUNS) == {}
-    assert controller(house, client).run() == "2 rounds brought nothing that the gate has not judged"
+    assert controller(house, client).run() == "the gate has judged everything that 2 rounds found"
 
 
 @pytest.mark.parametrize(("task", "opened"), [("helpdesk.triage_inbox", []), ("marketplace.phone_reveal", ["eval-1"])])

@@ -191,7 +191,7 @@ def test_an_evaluation_against_one_who_was_champion_no_more_when_it_was_opened_i
     ("tasks", "min_pairs", "why"),
     [
         (NAVIGATION, 10, "is too small: 2 sealed instances, and the rules ask for 10"),
-        (NAVIGATION[:1], 1, f"does not hold {NAVIGATION[1]}"),
+        (NAVIGATION[:1], 1, f"lacks the tasks {NAVIGATION[1]}"),
     ],
 )
 def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_seeds_before_anything_is_judged(

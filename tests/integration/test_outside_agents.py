@@ -188,4 +188,4 @@ def test_an_agent_that_changes_while_it_plays_is_not_played(shop: OwnSite, tmp_p
     (folder / "strangers.py").write_text("def nothing(task): ...")
     with EnvClient(shop.url, shop.token) as client, pytest.raises(AgentChanged, match="changed while it was playing"):
         play(job(), Means(client, BOOK, SeedsRule(), stopwatch, executor))
-    assert read_agent("python:strangers:nothing", folder).recorded != agent.recorded
+    assert read_agent("python:strangers:nothing", folder).recorded_name != agent.recorded_name

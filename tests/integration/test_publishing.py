@@ -11,9 +11,9 @@ from stat import S_IMODE
 
 import pytest
 
-from api.errors import NoBase
 from api.house import House
 from api.training import publish as publishing
+from api.training.errors import NoBase
 from api.training.publish import publish
 from eventlog.blobs import Blob
 from eventlog.events import CheckpointFile, CheckpointSaved
@@ -22,8 +22,8 @@ from eventlog.weights_folder import Base, folder_digest
 from projections.checkpoints import WEIGHTS, WeightsState
 from tests.golden.test_golden_samples import sample
 from tests.learned import with_models
-from trainer.making import making_in
-from trainer.moving import move_in
+from trainer.atomic_move import move_in
+from trainer.scratch_folder import scratch_folder
 
 
 def saved(house: House, folder: Path, algorithm: str) -> WeightsState:
@@ -93,8 +93,8 @@ def test_an_adapter_is_not_published_without_its_base(house: House, weights: Pat
 MAKES = """
 import sys
 from pathlib import Path
-from trainer.making import making_in
-with making_in(Path(sys.argv[1]), sys.argv[2]) as making:
+from trainer.scratch_folder import scratch_folder
+with scratch_folder(Path(sys.argv[1]), sys.argv[2]) as making:
     (making / "file").write_text("half of it")
     print("made", flush=True)
     sys.stdin.read()
@@ -117,7 +117,7 @@ def test_what_a_killed_publisher_left_is_removed_by_the_next_one(house: House, w
 
 
 def test_what_somebody_is_at_is_nobody_elses_to_remove(tmp_path: Path) -> None:
-    with making_in(tmp_path, "publishing"):
+    with scratch_folder(tmp_path, "publishing"):
         lock = (tmp_path / ".publishing.lock").open()
         with lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from httpx2 import Response
 from sqlalchemy import text
 
-from agents.envs.closing import UNCLOSED
+from agents.envs.unclosed_instances import UNCLOSED
 from api.app import create_app
 from api.house import House
 from api.tokens import issue

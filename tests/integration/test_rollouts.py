@@ -18,13 +18,13 @@ import httpx2
 import pytest
 
 from agents.envs.clients.client import EnvClient
-from agents.envs.closing import UNCLOSED
 from agents.envs.contract import Instance
 from agents.envs.environment import instance_id
 from agents.envs.errors import EnvironmentDown
 from agents.envs.provider import Site, local_site
 from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.envs.sites.marketplace.tasks import TASKS
+from agents.envs.unclosed_instances import UNCLOSED
 from agents.learning.memory import forget_everything
 from agents.plans import Piece, anchor_of, plan_from, rewrite_id
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome

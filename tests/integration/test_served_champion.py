@@ -14,13 +14,14 @@ from typing import Any
 import openai
 import pytest
 import uvicorn
+from sqlalchemy.exc import OperationalError
 
 from agents.learning.memory import forget_everything
 from agents.models.model import Completion, CompletionRequest, Offers, Sample
 from api.app import create_app
 from api.house import House
 from api.serving import deployments
-from api.serving.deployments import DeployedModel, Deployment, deploy_champion
+from api.serving.deployments import DeployedModel, Deployment, deploy_champion, follow_champion
 from api.serving.errors import NothingDeployed
 from api.serving.local_champion import open_champion
 from api.sweeps.plan import first_facts
@@ -238,3 +239,27 @@ def test_the_champion_that_is_served_is_not_deployed_again(house: House) -> None
     for _ in range(3):
         deploy_champion(house, deployment, load)
     assert (loaded, len(deployed(house))) == (["base"], 1)
+
+
+def test_a_champion_that_moves_while_the_database_is_away_is_served_once_it_is_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(house)
+    may, said = threading.Event(), list[str]()
+    may.set()
+    deployment, left = Deployment(), [2]
+    deploy_champion(house, deployment, lambda weights: Slow(weights, may))
+
+    def failing_at_first(*asked: Any) -> DeployedModel | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise OperationalError("SELECT", {}, ConnectionError("gone"))
+        return deploy_champion(*asked)
+
+    monkeypatch.setattr(deployments, "deploy_champion", failing_at_first)
+    with follow_champion(house, deployment, lambda weights: Slow(weights, may), said.append):
+        point_to(house, "ck-1")
+        until = time.monotonic() + 10
+        while not said and time.monotonic() < until:
+            time.sleep(0.02)
+    assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)

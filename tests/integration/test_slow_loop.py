@@ -29,7 +29,7 @@ from api.cli.main import run_command
 from api.controllers.slow import SlowController
 from api.controllers.slow_next import SlowCourse
 from api.course import SLOW_CONTROLLER, Course
-from api.errors import NoBase, OtherTasks
+from api.errors import OtherTasks
 from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
@@ -38,6 +38,7 @@ from api.queries.courses import present_course
 from api.queries.facts import require
 from api.queries.sweeps import planned_by
 from api.reporter import Advance
+from api.training.errors import NoBase
 from eventlog.events import Rules, RunFinished, RunStarted, SeedSpan, SftConfig, SuiteSeeds
 from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark

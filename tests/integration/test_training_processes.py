@@ -18,8 +18,8 @@ import pytest
 
 from api.cli.train import TrainingAlgorithm as Stages
 from api.cli.train import config_of
-from api.errors import BadConfig
 from api.house import House
+from api.training.errors import BadConfig
 from api.training.stage_process import PROCESS_ENDED, trainer_lines
 from api.training.stages import Stage, train_stage
 from api.training.verify import retrain

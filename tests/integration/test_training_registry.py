@@ -17,8 +17,8 @@ from fastapi.testclient import TestClient
 
 from api.cli.main import run_command
 from api.datasets import freeze
-from api.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.house import House
+from api.training.errors import NotPublished, OtherKind, TrainedTwice, TrainingEnded
 from api.training.lineage import checkpoints_touched, lineage
 from api.training.publish import publish
 from api.training.stage_process import Line

@@ -22,7 +22,7 @@ from api.controllers.slow import SlowController
 from api.controllers.warmup import Warming, is_told_briefly
 from api.controllers.warmup_next import WarmingCourse, bases_of
 from api.course import WARM_UP
-from api.errors import EmptyDataset, NoBase, StartDiffers
+from api.errors import EmptyDataset
 from api.evaluations.benchmarks import without_plans
 from api.history.withdraw import withdraw_runs
 from api.house import House
@@ -30,6 +30,7 @@ from api.queries.champion import present_champion
 from api.queries.sweeps import planned_by
 from api.reporter import Reporter
 from api.sweeps.plan import first_facts
+from api.training.errors import NoBase, StartDiffers
 from api.training.verify import retrain
 from api.training.weights import base_of
 from eventlog.events import ChampionPointed, CheckpointFile, CheckpointSaved, DatasetFrozen, RunStarted, WarmupConfig

@@ -26,7 +26,7 @@ from projections.courses import COURSES
 from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import add, propose, spec, views
-from tests.unit.test_decide import SITE, a_log, open_one, plan, play, settle
+from tests.unit.test_fast_decide import SITE, a_log, open_one, plan, play, settle
 from tests.unit.test_folds_samples import only, states
 
 COURSE = Course(max_runs=100, max_micro_dollars=5_000, max_minutes=2)

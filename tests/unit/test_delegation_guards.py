@@ -46,7 +46,7 @@ def test_of_twenty_threads_that_reserve_a_hundred_of_fifteen_hundred_fifteen_suc
     for thread in threads:
         thread.join()
     assert [each is None for each in refused].count(True) == 15
-    assert journal.budget.used.tokens == 1_500
+    assert journal.budget.spent_and_reserved.tokens == 1_500
     assert LoopJournal(journal.store, journal.blobs, "loop-1", journal.stopwatch).budget == journal.budget
 
 

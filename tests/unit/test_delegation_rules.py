@@ -204,13 +204,13 @@ def test_of_twenty_threads_with_a_hundred_tokens_each_fifteen_fit_into_fifteen_h
     for thread in threads:
         thread.join()
     assert len(passed) == 15
-    assert budgets[0].used.tokens == 1_500
+    assert budgets[0].spent_and_reserved.tokens == 1_500
 
 
 def test_a_settlement_releases_what_was_reserved_and_a_second_one_books_again() -> None:
     budget = settle_amounts(reserve_amounts(LoopBudget(), "a", Amounts(tokens=500)), "a", Amounts(tokens=180))
-    assert (budget.used.tokens, budget.pending) == (180, {})
-    assert settle_amounts(budget, "a", Amounts(tokens=50)).used.tokens == 230
+    assert (budget.spent_and_reserved.tokens, budget.pending) == (180, {})
+    assert settle_amounts(budget, "a", Amounts(tokens=50)).spent_and_reserved.tokens == 230
 
 
 def test_a_child_gets_its_share_of_what_is_left() -> None:

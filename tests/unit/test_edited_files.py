@@ -12,8 +12,8 @@ import pytest
 from agents.edited_files import FileTooLarge, locate_problem, read_edited
 from agents.envs.addresses import fault_of_path
 from agents.envs.errors import BadDialect
+from agents.envs.foreign.answers import is_unknown_task
 from agents.envs.foreign.dialect import Dialect, read_dialect
-from agents.envs.foreign.reading import is_unknown_task
 from agents.learning.memory_file import BadMemoryFile, read_memory_file
 from agents.rollouts.errors import BadTaskFile
 from agents.rollouts.task_file import read_task_file

@@ -12,7 +12,7 @@ from gate.checks import PromotionCheck, check_cost, check_families, check_minimu
 from gate.errors import BenchmarkExhausted
 from gate.inspections import pay_for_inspection
 from gate.plot_bands import plot_bands
-from gate.telling import tells_figures
+from gate.sealed_figures import tells_figures
 from projections.alpha import AlphaState
 from tests.unit.test_gate_promote import OLD, a_store, a_verdict, add, ledger, opened
 

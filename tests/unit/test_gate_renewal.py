@@ -13,7 +13,7 @@ from gate.errors import AlreadySucceeded, NoFreshSeeds
 from gate.judge import judge
 from gate.renewal import (
     SEALED_SEEDS,
-    Amounts,
+    SeedAmounts,
     describe_ledger,
     draw_fresh_seeds,
     is_saturated,
@@ -99,7 +99,7 @@ def test_a_successor_has_the_same_tasks_and_alpha_at_seeds_that_nobody_has_seen(
     assert not {*instances_of(fresh)} & taken
     assert fresh == successor(FROZEN, states(FROZEN), taken, rng_seed=7)
     assert fresh.digest != successor(FROZEN, states(FROZEN), taken, rng_seed=8).digest
-    larger = successor(FROZEN, states(FROZEN), taken, rng_seed=7, amounts=Amounts(2, 30, 1))
+    larger = successor(FROZEN, states(FROZEN), taken, rng_seed=7, amounts=SeedAmounts(2, 30, 1))
     assert (len(larger.tasks), larger.repeats) == (64, 1)
 
 
@@ -118,7 +118,7 @@ def test_a_successor_may_hold_other_tasks_in_whose_place_it_stands() -> None:
 
 
 def test_the_draw_is_the_same_on_every_python() -> None:
-    assert draw_fresh_seeds("b", "shop", [template("t1")], Amounts(2, 3, 1), (), 7) == (
+    assert draw_fresh_seeds("b", "shop", [template("t1")], SeedAmounts(2, 3, 1), (), 7) == (
         {"t1": (9428, 9570)},
         {"t1": (556396, 65829, 323566)},
     )
@@ -146,13 +146,15 @@ def test_a_successors_name_is_the_next_number_that_is_free(name: str, known: lis
 
 def test_too_few_fresh_seeds_are_refused() -> None:
     taken = {("shop", "t1", seed) for seed in SEALED_SEEDS[:-2]}
-    assert draw_fresh_seeds("b", "shop", [template("t1")], Amounts(0, 2, 1), taken, 7)[1] == {"t1": (999_999, 999_998)}
+    assert draw_fresh_seeds("b", "shop", [template("t1")], SeedAmounts(0, 2, 1), taken, 7)[1] == {
+        "t1": (999_999, 999_998)
+    }
     with pytest.raises(NoFreshSeeds, match="expected 3 of 10000 to 999999"):
-        draw_fresh_seeds("b", "shop", [template("t1")], Amounts(0, 3, 1), taken, 7)
+        draw_fresh_seeds("b", "shop", [template("t1")], SeedAmounts(0, 3, 1), taken, 7)
 
 
 def test_no_two_templates_of_a_drawn_benchmark_share_a_seed() -> None:
-    drawn = draw_fresh_seeds("b", "shop", [template("t1"), template("t2")], Amounts(2, 30, 1), (), 7)
+    drawn = draw_fresh_seeds("b", "shop", [template("t1"), template("t2")], SeedAmounts(2, 30, 1), (), 7)
     for dealt, each in zip(drawn, (2, 30), strict=True):
         assert [len(seeds) for seeds in dealt.values()] == [each, each]
         assert len({seed for seeds in dealt.values() for seed in seeds}) == 2 * each

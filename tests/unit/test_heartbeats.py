@@ -18,7 +18,7 @@ def lost_after(*readings: tuple[float, str, int]) -> list[int]:
     for at_s, server, hour in readings:
         read = Heartbeats(server, {7: NOON, 8: NOON + timedelta(hours=hour)})
         watch = watch_on(watch, read, at_s, GAP_S)
-    return sorted(watch.lost(AFTER_S))
+    return sorted(watch.lost_workers(AFTER_S))
 
 
 def test_a_worker_whose_heartbeat_stays_the_same_is_lost_whatever_the_servers_clock_says() -> None:

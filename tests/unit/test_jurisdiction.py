@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from agents.learning.memory_scope import Content, compose_content
 from gate.jurisdiction import (
     Contents,
-    Difference,
+    MemoryDifference,
     MissingVerdict,
     Sites,
     acts_elsewhere,
     challenge_on,
-    describe_missing,
-    difference,
+    compare_memories,
+    describe_missing_verdicts,
     missing_verdicts,
 )
 
@@ -39,38 +39,40 @@ def memory(*names: str, rank: int = 0, weights: str = "base") -> Contents:
 
 
 def test_what_another_site_learned_is_not_before_this_sites_benchmark() -> None:
-    assert challenge_on(SHOP, memory(), memory("s1", "d1", "none"), ACTS) == Difference(("s1",))
+    assert challenge_on(SHOP, memory(), memory("s1", "d1", "none"), ACTS) == MemoryDifference(("s1",))
     assert challenge_on(DESK, memory("s1"), memory("s1"), ACTS).is_none
 
 
 def test_a_piece_that_its_own_site_held_does_not_enter_with_another_sites_challenger() -> None:
-    held = difference(memory(), memory("s1", "d1"))
+    held = compare_memories(memory(), memory("s1", "d1"))
     assert acts_elsewhere(held, ACTS, DESK) == ("s1",)
     assert acts_elsewhere(challenge_on(DESK, memory(), memory("s1", "d1"), ACTS), ACTS, DESK) == ()
 
 
 def test_a_piece_that_acts_on_two_sites_waits_for_both_and_holds_up_no_other() -> None:
     today = memory("s1", "sd")
-    assert challenge_on(SHOP, memory(), today, ACTS) == Difference(("s1",))
+    assert challenge_on(SHOP, memory(), today, ACTS) == MemoryDifference(("s1",))
     alone = challenge_on(SHOP, memory("s1"), today, ACTS)
-    assert alone == Difference(("sd",))
+    assert alone == MemoryDifference(("sd",))
     first = missing_verdicts(SHOP, memory("s1"), memory("s1", "sd"), ACTS, sites=SITES)
     assert first == (MissingVerdict(DESK, "sd"),)
     judged = {"sd": frozenset({SHOP})}
-    assert challenge_on(DESK, memory("s1"), today, ACTS, judged) == Difference(("sd",))
+    assert challenge_on(DESK, memory("s1"), today, ACTS, judged) == MemoryDifference(("sd",))
     assert missing_verdicts(DESK, memory("s1"), memory("s1", "sd"), ACTS, sites=SITES, judged=judged) == ()
 
 
 def test_a_piece_may_leave_without_a_verdict_and_a_changed_one_is_judged_again() -> None:
-    assert challenge_on(SHOP, memory("s1", "d1"), memory("d1"), ACTS) == Difference(left=("s1",))
+    assert challenge_on(SHOP, memory("s1", "d1"), memory("d1"), ACTS) == MemoryDifference(left=("s1",))
     assert missing_verdicts(SHOP, memory("s1", "d1"), memory(), ACTS, sites=SITES) == ()
-    assert challenge_on(SHOP, memory("s1", "d1", "sd"), memory("s1", "d1", "sd", rank=1), ACTS) == Difference(("s1",))
+    assert challenge_on(SHOP, memory("s1", "d1", "sd"), memory("s1", "d1", "sd", rank=1), ACTS) == MemoryDifference(
+        ("s1",)
+    )
 
 
 def test_other_weights_are_judged_on_every_site() -> None:
     found = missing_verdicts(SHOP, memory(), memory(weights="ck"), ACTS, sites=SITES, weights_judged={FORUM})
     assert found == (MissingVerdict(DESK),)
-    assert describe_missing([*found, MissingVerdict(DESK, "sd"), MissingVerdict(SHOP, "s1")]) == (
+    assert describe_missing_verdicts([*found, MissingVerdict(DESK, "sd"), MissingVerdict(SHOP, "s1")]) == (
         "desk on the weights, sd; shop on s1"
     )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.learning.capture import Captured
 from agents.learning.contrast import MOST_OF_A_TASK, Move, Transcript, contrast, find_parting
-from agents.learning.looking import failing_steps, say_change
+from agents.learning.inspection_hints import failing_steps, say_change
 from agents.learning.occasions import OccasionPiece
 from agents.learning.step_words import say_step
 from agents.learning.transfer import transfer

@@ -11,7 +11,6 @@ from unittest.mock import Mock
 
 import pytest
 
-from agents.envs.closing import UNCLOSED, close_or_count
 from agents.envs.contract import Instance
 from agents.envs.errors import BrowserMissing, EnvironmentDown, InstanceClosed
 from agents.envs.miniwob import served
@@ -21,6 +20,7 @@ from agents.envs.miniwob.served import is_installed, pages_folder
 from agents.envs.miniwob.tabs import Tab, Tabs, open_tabs
 from agents.envs.miniwob.tasks import TASKS, task_named
 from agents.envs.miniwob.view import View, VisibleElement
+from agents.envs.unclosed_instances import UNCLOSED, close_or_count
 from agents.executors.miniwob.scripts import SCRIPTS, Lost
 
 T = TypeVar("T")

@@ -18,12 +18,13 @@ IRREGULAR = re.compile(
     "known|laid|led|left|lent|lost|made|meant|met|paid|said|seen|sent|shown|sold|spent|spoken|stolen|stood|sworn|taken|"
     "taught|thought|thrown|told|understood|withdrawn|withheld|written"
 )
-NO_PARTICIPLES = re.compile("embed|exceed|feed|need|proceed|seed|speed|bring|ping|ring|string|thing")
+NO_PARTICIPLES = re.compile("embed|exceed|feed|need|proceed|seed|shred|speed|bring|ping|ring|sibling|string|thing")
 MOST_MODULES = {"api": 12, "projections": 35}
 HANDLER = re.compile(r"\.(callback|command|delete|exception_handler|get|post|put)$")
 OF_A_SITE = re.compile(r"^agents/envs/sites/\w+/")
 MOST_SHARED_NAMES = 20
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.ClassDef
 
 
 def is_participle(name: str) -> bool:
@@ -41,11 +42,25 @@ def public_definitions(source: str) -> Iterator[Definition]:
             yield node
 
 
+def functions_of(source: str) -> Iterator[str]:
+    """Every function of a module and every method of its classes, private ones too, as `name` or `Class.name`."""
+    tree = ast.parse(source)
+    yield from (node.name for node in tree.body if isinstance(node, Function))
+    for each in ast.walk(tree):
+        if isinstance(each, ast.ClassDef):
+            yield from (f"{each.name}.{node.name}" for node in each.body if isinstance(node, Function))
+
+
+def product_files() -> list[Path]:
+    """Every module of the product."""
+    return [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
+
+
 @cache
 def definitions() -> tuple[tuple[str, Definition], ...]:
     """Every public function and class of a module, by file."""
-    files = [file for room in ROOMS for file in sorted((ROOT / room).rglob("*.py"))]
-    return tuple((str(file.relative_to(ROOT)), node) for file in files for node in public_definitions(file.read_text()))
+    found = ((file, node) for file in product_files() for node in public_definitions(file.read_text()))
+    return tuple((str(file.relative_to(ROOT)), node) for file, node in found)
 
 
 def is_entry_point(node: Definition) -> bool:
@@ -68,9 +83,23 @@ def rooms_of(modules: set[str]) -> list[str]:
     return [module.partition("/")[0] for module in sorted(modules)]
 
 
-def test_no_public_function_is_named_by_a_bare_participle() -> None:
-    functions = [(file, node.name) for file, node in definitions() if not isinstance(node, ast.ClassDef)]
-    assert [each for each in functions if is_participle(each[1])] == []
+def test_no_function_and_no_method_is_named_by_a_bare_participle() -> None:
+    functions = [
+        (str(file.relative_to(ROOT)), name) for file in product_files() for name in functions_of(file.read_text())
+    ]
+    assert [each for each in functions if is_participle(each[1].rpartition(".")[2])] == []
+
+
+def test_methods_and_private_functions_are_looked_at() -> None:
+    source = """
+class Outer:
+    def told(self): ...
+    class Inner:
+        async def _held(self): ...
+def _found():
+    def inside(): ...
+"""
+    assert list(functions_of(source)) == ["_found", "Outer.told", "Inner._held"]
 
 
 def test_no_public_name_stands_twice_in_a_room() -> None:

@@ -17,7 +17,7 @@ from gate.bands import explain_bands, hide_figures
 from gate.benchmark import freeze_benchmark
 from gate.explain import explain
 from gate.judge import judge
-from gate.renewal import Amounts, successor
+from gate.renewal import SeedAmounts, successor
 from projections.benchmarks import BENCHMARKS
 from projections.environments import ENVIRONMENTS
 from tests.unit.test_agent_samples import a_store, add, views
@@ -62,7 +62,9 @@ def test_a_probe_names_them_and_a_benchmark_marks_them(monkeypatch: pytest.Monke
     add(store, "benchmark/shop-1", marked)
     state = views(store).find(BENCHMARKS)["shop-1"]
     assert state.frozen_event() == marked
-    assert successor(marked, {"shop-1": state}, (), rng_seed=7, amounts=Amounts(0, 3, 1)).templates == marked.templates
+    assert (
+        successor(marked, {"shop-1": state}, (), rng_seed=7, amounts=SeedAmounts(0, 3, 1)).templates == marked.templates
+    )
 
 
 def test_a_verdict_claims_no_more_than_these_tasks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,11 +55,11 @@ def test_an_agent_is_known_by_what_it_is_called_and_by_the_content_of_its_files(
     assert read_agent(text, folder) == before
     for file in ("mine.py", "agent.js"):
         (folder / file).write_text((folder / file).read_text() + "# more\n")
-    assert read_agent(text, folder).recorded != before.recorded
-    assert before.recorded.startswith("agent:")
+    assert read_agent(text, folder).recorded_name != before.recorded_name
+    assert before.recorded_name.startswith("agent:")
     assert "agent" in PLANLESS
     name, model = recorded_as(AgentExecutor(before))
-    assert (name, model) == (before.recorded, text)
+    assert (name, model) == (before.recorded_name, text)
     assert is_agent(name)
     assert text in describe_executor(name, model)
 

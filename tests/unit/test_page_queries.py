@@ -16,7 +16,7 @@ from api.queries.overview import show_overview
 from api.queries.runs import RunFilter, count_ended_runs, ended_runs, find_runs
 from api.queries.success import success_curves
 from api.queries.timelines import align_turns, read_timeline, recent_runs
-from api.queries.trainings import draw_curves
+from api.queries.trainings import curves_of_stage
 from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
 from projections.engine.views import ReplayedViews
@@ -149,9 +149,9 @@ def test_curves_keep_the_last_report_of_a_step_and_the_last_step() -> None:
         metrics = {"loss": loss, "kl": None, "clip_fraction": None, "ratio": None, "reward": None}
         return sample("TrainingProgressed", step=step, of=2_000, metrics=metrics)
 
-    curves = draw_curves([reported(1, "2"), reported(2, "1"), reported(1, "3")])
+    curves = curves_of_stage([reported(1, "2"), reported(2, "1"), reported(1, "3")])
     assert (curves.steps, curves.metrics) == ((1, 2), {"loss": (3.0, 1.0)})
-    long = draw_curves([reported(step, "0.5") for step in range(1, 2_000)])
+    long = curves_of_stage([reported(step, "0.5") for step in range(1, 2_000)])
     assert (len(long.steps) <= 600, long.steps[-1]) == (True, 1_999)
 
 

@@ -9,7 +9,7 @@ import pytest
 from api.cli.main import run_command
 from api.cli.run_slow import STAGES, course_of
 from api.course import Course
-from api.errors import BadConfig
+from api.training.errors import BadConfig
 from eventlog.events import SftConfig
 
 

@@ -47,7 +47,7 @@ from gate.promote import freeze_into, open_evaluation
 from projections.trainings import training_name
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import EMPTY, a_store, add, spec, template, views
-from tests.unit.test_decide import play, point
+from tests.unit.test_fast_decide import play, point
 from tests.unit.test_gate_samples import an_arm
 
 SITE = "marketplace"

@@ -29,7 +29,7 @@ class GoldenStore:
     def head(self) -> Position:
         return golden_log()[-1].position
 
-    def disowned(self, upto: int | None = None) -> frozenset[Position]:
+    def disowned_positions(self, upto: int | None = None) -> frozenset[Position]:
         return frozenset()
 
     def read(

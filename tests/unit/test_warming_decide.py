@@ -21,7 +21,7 @@ from api.controllers.warmup_next import (
     newest_base,
 )
 from api.course import WARM_UP
-from api.errors import BadConfig
+from api.training.errors import BadConfig
 from eventlog.events import (
     CheckpointSaved,
     DatasetFrozen,
@@ -35,7 +35,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import EMPTY, a_store, add, spec, template, views
-from tests.unit.test_decide import play
+from tests.unit.test_fast_decide import play
 
 SITE = "marketplace"
 SHOWN = f"{SITE}-shown-1"

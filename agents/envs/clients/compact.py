@@ -161,4 +161,4 @@ def _choice(name: str, choice: ChoiceControl) -> str:
     """A choice with what is chosen, and its options."""
     shown = [f'"{each[:LONGEST_LINE]}"' for each in choice.options[:MOST_OPTIONS]]
     more = f", and {len(choice.options) - MOST_OPTIONS} more" if len(choice.options) > MOST_OPTIONS else ""
-    return f'[choice] {name}: "{choice.chosen[:LONGEST_LINE]}" of {", ".join(shown)}{more}'
+    return f'[choice] {name}: "{choice.chosen_option[:LONGEST_LINE]}" of {", ".join(shown)}{more}'

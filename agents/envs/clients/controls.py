@@ -64,7 +64,7 @@ def _field(page: Page, caption: str, control: Any, form: int | None) -> Control:
     if choice is None:
         return Control("field", name, form, value=str(control.get("value") or "") if control.tag == "input" else "")
     kind: ControlKind = "box" if choice.kind == "box" else "choice"
-    return Control(kind, name, form, options=choice.options, value=choice.chosen)
+    return Control(kind, name, form, options=choice.options, value=choice.chosen_option)
 
 
 def offers(shown: Sequence[Control], step: Step) -> bool:

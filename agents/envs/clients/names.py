@@ -36,7 +36,7 @@ class ChoiceControl:
     options: tuple[str, ...]
 
     @property
-    def chosen(self) -> str:
+    def chosen_option(self) -> str:
         """The option that is set; "" if none is."""
         if self.kind == "box":
             return CHECKED if self.element.get("checked") is not None else NOT_CHECKED

@@ -10,10 +10,10 @@ from hashlib import sha256
 from threading import Lock
 from typing import Final
 
-from ..closing import count_unclosed
 from ..contract import MICRO, Graded, Health, Instance, InstanceState, Mutation, TaskText
 from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, TaskNotGraded
+from ..unclosed_instances import count_unclosed
 from .episode import Episode, EpisodeKind, Turn
 
 BELOW: Final = "the reward is below the threshold"
@@ -79,7 +79,7 @@ class EpisodeEnvironment(Connected):
         return Instance(seed=seed, repeat=repeat, instance=name)
 
     def observe(self, instance: Instance | str) -> str:
-        """What is seen now in an instance."""
+        """The observation of an instance now."""
         return self._of(instance).seen
 
     def act(self, instance: Instance | str, action: str, argument: str | None) -> Turn:

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 from ..contract import MICRO
 
 Argument = Literal["text", "json", "none"]
-"""What an action is given: a text, a JSON object, or nothing."""
+"""Argument of an action: a text, a JSON object, or nothing."""
 
 SEEDS_END: Final = 2**32
 """Libraries seed their random numbers with 32 bits; an instance's seed is taken modulo this."""
@@ -44,7 +44,7 @@ class Episode(Protocol):
 
     @property
     def observation(self) -> str:
-        """What is seen at the start."""
+        """The observation at the start."""
         ...
 
     @property

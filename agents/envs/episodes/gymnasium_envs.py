@@ -30,7 +30,7 @@ def gymnasium_kind(name: str, parts: EpisodeName, threshold_micro: int = MICRO) 
 
     def make() -> Any:
         try:
-            return gymnasium.make(parts.id, **_rendering(gymnasium, parts))
+            return gymnasium.make(parts.id, **_make_arguments(gymnasium, parts))
         except (gymnasium.error.Error, ImportError, TypeError, ValueError, AssertionError) as problem:
             actual = " ".join(str(problem).split()) or type(problem).__name__
             raise UnknownEnvironment(
@@ -54,7 +54,7 @@ def gymnasium_kind(name: str, parts: EpisodeName, threshold_micro: int = MICRO) 
     )
 
 
-def _rendering(gymnasium: Any, parts: EpisodeName) -> dict[str, Any]:
+def _make_arguments(gymnasium: Any, parts: EpisodeName) -> dict[str, Any]:
     """Arguments of `make`: the settings, and text rendering where the environment offers it."""
     settings: dict[str, Any] = dict(parts.settings)
     if parts.module is not None:
@@ -137,7 +137,7 @@ class GymnasiumEpisode:
             raise UnfitArgument(f"expected a value of {space}") from problem
 
     def _describe(self, seen: Any) -> str:
-        """What is seen as text: the environment's own rendering where there is one, else its observation as JSON."""
+        """The observation as text: the environment's own rendering where there is one, else JSON."""
         shown = self._made.render() if self._made.render_mode == _ANSI else None
         told = seen if isinstance(seen, str) else json.dumps(_plain(seen), ensure_ascii=False, sort_keys=True)
         return f"{shown}\n{told}" if isinstance(shown, str) else told

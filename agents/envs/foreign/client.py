@@ -15,8 +15,8 @@ from ..clients.wire import Body, Facts, Wire
 from ..contract import LARGEST_SEED, Graded, Health, Instance, InstanceState, Mutation, SiteInstance
 from ..environment import Connected, instance_id
 from ..errors import InstanceClosed, NotSeedable, SeedLost, TaskNotGraded
+from .answers import counts_of, graded_facts, is_unknown_task, mutations_of, state_fingerprint
 from .dialect import Dialect
-from .reading import counts_of, graded_facts, is_unknown_task, mutations_of, state_fingerprint
 
 ABSENT: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 

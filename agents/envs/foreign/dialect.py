@@ -26,7 +26,7 @@ Path_ = Annotated[str, Field(pattern=r"^/[^\s?#]*$"), AfterValidator(check_path)
 WitnessPath = Annotated[str, Field(pattern=r"^/[^\s#]*$"), AfterValidator(check_path)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 HeaderValue = Annotated[str, Field(pattern=r"^[\t\x20-\x7e]*$")]
-"""What HTTP lets stand in a header: a line break would begin another header, or another request."""
+"""Characters that HTTP allows in a header: a line break would begin another header, or another request."""
 
 Names = Annotated[tuple[Name, ...], Field(min_length=1)]
 Seeding = Literal["reset", "seed", "either", "none"]

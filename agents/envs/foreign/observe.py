@@ -12,9 +12,9 @@ import httpx2
 
 from ..clients.wire import REFUSED, Facts, Wire
 from ..contract import LARGEST_SEED
+from .answers import changed_fields, is_unknown_task, state_fingerprint
 from .client import ABSENT
 from .dialect import Dialect, MutationFields, Seeding
-from .reading import changed_fields, is_unknown_task, state_fingerprint
 from .witnesses import find_witnesses
 
 NO_TASK: Final = "flywheel.no_such_task"
@@ -63,7 +63,7 @@ def observe(
 
 
 def _lacks(dialect: Dialect, health: Facts) -> Iterator[str]:
-    """What a person still has to write into the dialect."""
+    """Parts of the dialect that a person still has to write."""
     if not dialect.tasks and not health.get("tasks"):
         yield "health names no tasks: add `tasks`, each with task_id and instruction"
     if dialect.site is None:

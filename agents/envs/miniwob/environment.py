@@ -12,10 +12,10 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from hashlib import sha256
 from typing import Final
 
-from ..closing import count_unclosed
 from ..contract import MICRO, Graded, Health, Instance, InstanceState, Mutation
 from ..environment import Connected, instance_id
 from ..errors import ContractBroken, TaskNotGraded
+from ..unclosed_instances import count_unclosed
 from . import scripts
 from .tabs import Tab, Tabs
 from .tasks import Task, task_named

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from ..browsers import usable
-from ..closing import count_unclosed
 from ..errors import EnvironmentDown, InstanceClosed
+from ..unclosed_instances import count_unclosed
 from . import scripts
 from .served import PREFIX, pages_folder, serve_pages
 

@@ -11,9 +11,9 @@ from typing import Final
 
 from ..clients.pages import Absent
 from ..clients.session import Session
-from ..closing import close_or_count
 from ..contract import Graded, Instance, TaskText
 from ..environment import Environment
+from ..unclosed_instances import close_or_count
 from .walking import random_walk
 
 CONTROL: Final = "control"
@@ -52,7 +52,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Deeds:
-    """What is done, in place of visits over HTTP, to the only task of an environment in this process.
+    """Actions on the only task of an environment in this process, in place of visits over HTTP.
 
     `solve` solves it (None: no solution is known), `look` looks at it, `walk` takes this many random actions (None: its
     instances are not walked).

@@ -152,7 +152,7 @@ class Visit:
                 return await self._clicked_at(step)
             case "press_key":
                 focused = (await self._window.evaluate_handle("document.activeElement")).as_element()
-                return await self._act_and_wait(step, lambda: focused.press(value) if focused else _nothing())
+                return await self._act_and_wait(step, lambda: focused.press(value) if focused else _do_nothing())
             case "scroll":
                 await self._window.evaluate("(y) => window.scrollBy({top: y, behavior: 'instant'})", _pixels(step))
                 return Acted("ok")
@@ -241,7 +241,7 @@ class Visit:
         return Acted(outcome_of(answer.status), answer.status, led=True)
 
 
-async def _nothing() -> None:
+async def _do_nothing() -> None:
     return None
 
 

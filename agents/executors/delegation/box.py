@@ -97,7 +97,7 @@ def limit_process(memory_bytes: int, cpu_s: int) -> None:
 
 
 def call_handler(code: str, arguments: dict[str, Any]) -> object:
-    """What the tool's handler returns for these arguments. Raises whatever it raises."""
+    """Result of the tool's handler for these arguments. Raises whatever it raises."""
     space: dict[str, Any] = {"__name__": "tool"}
     exec(compile(code, "tool.py", "exec"), space)  # noqa: S102 this is the sandbox
     handler = space["handler"]

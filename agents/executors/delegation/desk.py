@@ -45,13 +45,13 @@ class WorkerDesk:
         return f"{self.iteration}/{self.worker}"
 
     @property
-    def spent(self) -> Amounts:
-        """What the worker has spent so far."""
+    def amounts_spent(self) -> Amounts:
+        """Amounts that the worker has spent so far."""
         return Amounts(workers=1, tokens=self.tokens, tool_calls=self.tool_calls)
 
     def begin(self) -> OverBudget | None:
         """Reserve the worker itself. Returns the limit that refuses it."""
-        return self.journal.reserve(self.config.budget, self.reservation, self.spent)
+        return self.journal.reserve(self.config.budget, self.reservation, self.amounts_spent)
 
     def ask(self, model: Model, messages: Sequence[ChatMessage], sampling: Sampling) -> str:
         """See WorkDesk.ask."""
@@ -107,7 +107,7 @@ class WorkerDesk:
         """See WorkDesk.seconds_left."""
         with self.journal.lock:
             left = remaining_amounts(self.journal.budget, self.config.budget).wall
-            return max(0.0, (left - self.journal.uncharged()) / MICRO)
+            return max(0.0, (left - self.journal.uncharged_microseconds()) / MICRO)
 
     def tools(self) -> Mapping[str, ToolSpec]:
         """The tools that the worker is told of: those there were when its iteration began."""
@@ -121,7 +121,7 @@ class WorkerDesk:
         return self.ask(self.repairer, [ChatMessage("user", (prompt,))], sampling)
 
     def _reserve(self, *, tokens: int = 0, tool_calls: int = 0) -> None:
-        wanted = self.spent.plus(Amounts(tokens=tokens, tool_calls=tool_calls))
+        wanted = self.amounts_spent.plus(Amounts(tokens=tokens, tool_calls=tool_calls))
         refused = self.journal.reserve(self.config.budget, self.reservation, wanted)
         if refused is not None:
             raise WorkerOverBudget(actual=refused.why)

@@ -157,7 +157,9 @@ class InstanceWorker:
             raise WorkerFailed(worker=order.worker, actual="the run has no steps left")
         if isinstance(self.executor, PlanExecutor) and not self.assignment.plan:
             raise WorkerFailed(worker=order.worker, actual="the task has no plan to walk")
-        ended = self._acting(desk).execute(self._assigned(order, left), self.instance, self._watching(desk))
+        ended = self._metered_executor(desk).execute(
+            self._assignment_of(order, left), self.instance, self._watch_for(desk)
+        )
         last = next((each for each in reversed(ended.taken) if each.text is not None), None)
         answer = next((each.step.value for each in reversed(ended.taken) if each.step.type == "finish"), None)
         steps = [f"{each.step.action}: {each.outcome}" for each in ended.taken][-50:]
@@ -165,17 +167,17 @@ class InstanceWorker:
         told = answer or f"{ended.status} after {len(ended.taken)} steps, the last: {steps[-1] if steps else 'none'}"
         return {"findings": told, "status": ended.status, "steps": steps, "page": shown.splitlines()}
 
-    def _acting(self, desk: WorkDesk) -> Executor:
+    def _metered_executor(self, desk: WorkDesk) -> Executor:
         if isinstance(self.executor, PolicyExecutor):
             return replace(self.executor, model=DeskModel(self.executor.model, self.tape, desk))
         return self.executor
 
-    def _assigned(self, order: WorkOrder, left: int) -> Assignment:
+    def _assignment_of(self, order: WorkOrder, left: int) -> Assignment:
         """The assignment of an order: its instructions with its skills, within the steps that are left."""
         told = "\n\n".join([order.instructions, *order.skills])
         return replace(self.assignment, instruction=told, max_steps=left, seed=order.seed % 2**31)
 
-    def _watching(self, desk: WorkDesk) -> Watch:
+    def _watch_for(self, desk: WorkDesk) -> Watch:
         def watch(step: ExecutedStep) -> None:
             self.tape.take(step)
             desk.count_step(is_failed=step.is_failed)

@@ -99,7 +99,7 @@ class Fanout:
         if note:
             turn = WorkerTurn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
         with self.journal.lock:
-            spent = desk.spent if over is None else Amounts()
+            spent = desk.amounts_spent if over is None else Amounts()
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
 
     def _desk(self, envelope: Envelope) -> WorkerDesk:
@@ -160,10 +160,10 @@ class Fanout:
             limits = _limits(self.config.budget, journal.budget, journal.budget.pending[desk.reservation])
         child = LoopJournal(journal.store, journal.blobs, name, journal.stopwatch)
         if not child.state.status:
-            open_loop(child, self._opening(envelope, limits))
+            open_loop(child, self._child_opening(envelope, limits))
         return child
 
-    def _opening(self, envelope: Envelope, limits: LoopLimits) -> Opening:
+    def _child_opening(self, envelope: Envelope, limits: LoopLimits) -> Opening:
         state, journal = self.journal.state, self.journal
         skills = tuple(
             OfferedSkill(skill=name, line=each.line, content=each.content)

@@ -35,7 +35,7 @@ Repairer = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class ForgedTool:
-    """What came of a tool that a worker wrote. `fault` is set if it was refused in the end."""
+    """Outcome of a tool that a worker wrote. `fault` is set if it was refused in the end."""
 
     spec: ToolSpec
     is_cached: bool = False
@@ -82,7 +82,7 @@ class Forge:
         """Check a tool, repair it if that is possible, and register it."""
         fault, repairs = None, 0
         while True:
-            cached = self._cached(spec, worker, iteration)
+            cached = self._cached_tool(spec, worker, iteration)
             if cached is not None:
                 return cached
             fault = self._limit_fault(spec, worker) or static_fault(spec, self.config) or self._probe_fault(spec)
@@ -91,12 +91,12 @@ class Forge:
             if repair is None or not fault.is_repairable or repairs >= self.config.repair_attempts:
                 return ForgedTool(spec, repairs=repairs, fault=fault)
             repairs += 1
-            better = _repaired(spec, repair(repair_prompt(spec, fault.why, fault.hint)))
+            better = _repaired_tool(spec, repair(repair_prompt(spec, fault.why, fault.hint)))
             if better is None:
                 return ForgedTool(spec, repairs=repairs, fault=fault)
             spec = better
 
-    def _cached(self, spec: ToolSpec, worker: str, iteration: int) -> ForgedTool | None:
+    def _cached_tool(self, spec: ToolSpec, worker: str, iteration: int) -> ForgedTool | None:
         """The same tool, if it is registered. One that this very worker wrote in this iteration is no hit.
 
         A worker that is run again after a kill writes its tools again, and must report what it reported before.
@@ -136,7 +136,7 @@ class Forge:
         """Register a tool, unless a sibling registered the same one or the last that may be during the dry run."""
         content = spec.model_dump_json().encode()
         with self.journal.lock:
-            cached, fault = self._cached(spec, worker, iteration), self._limit_fault(spec, worker)
+            cached, fault = self._cached_tool(spec, worker, iteration), self._limit_fault(spec, worker)
             if cached is not None or fault is not None:
                 return cached or ForgedTool(spec, repairs=repairs, fault=fault)
             before: ToolEntry | None = self.journal.tools.tools.get(spec.fqn)
@@ -162,7 +162,7 @@ class Forge:
         return found
 
 
-def _repaired(spec: ToolSpec, answer: str) -> ToolSpec | None:
+def _repaired_tool(spec: ToolSpec, answer: str) -> ToolSpec | None:
     """The repaired tool in a model's answer, under its own name; None if there is none."""
     found = recover_object(answer)
     if found is None or not isinstance(found.value.get("code"), str):

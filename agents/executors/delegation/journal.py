@@ -108,7 +108,7 @@ class LoopJournal(LoopStates):
     ) -> OverBudget | None:
         """Reserve part of the budget, or change a reservation. Returns the limit that refuses it, else None."""
         with self.lock:
-            others = settle_amounts(self.budget, reservation, Amounts(wall=self.uncharged()))
+            others = settle_amounts(self.budget, reservation, Amounts(wall=self.uncharged_microseconds()))
             refused = over_limits(others, limits, amounts) or wall_spent(others, limits)
             if refused is None:
                 wanted = amounts_event(amounts)
@@ -133,7 +133,7 @@ class LoopJournal(LoopStates):
         with self.lock:
             self.append(self.settlement(CLOCK, Amounts()))
 
-    def uncharged(self) -> int:
+    def uncharged_microseconds(self) -> int:
         """Microseconds since the last charge."""
         return max(0, self.stopwatch() - self._charged)
 

@@ -43,11 +43,11 @@ from ...delegation.rules import (
 )
 from ...delegation.view import manager_view
 from ...models.model import ChatMessage, Model
-from .asking import ManagerTurn, decision_event
 from .clock import charge_meanwhile
 from .fanout import Fanout, SubmanagerTree, child_name
 from .forge import Forge
 from .journal import LoopJournal
+from .manager_turn import ManagerTurn, decision_event
 from .sandbox import ToolSandbox
 from .settling import end_event, judge_iteration, reason_converged, reason_to_end
 from .truth import NO_TRUTH, GroundTruth
@@ -63,7 +63,7 @@ def no_progress(_journal: LoopJournal) -> None:
 
 @dataclass(frozen=True)
 class LoopMeans:
-    """What a loop works with: the models of manager and workers, the sandbox of its tools, ground truth."""
+    """Means of a loop: the models of manager and workers, the sandbox of its tools, ground truth."""
 
     manager: Model
     worker: Worker

@@ -17,7 +17,7 @@ MOST_TASK: Final = 1_048_576
 
 @dataclass(frozen=True)
 class Opening:
-    """What a loop opens with. `skills` and `tools` are those of earlier runs. `root` None: the loop itself."""
+    """Content of a loop's first event. `skills` and `tools` are those of earlier runs. `root` None: the loop itself."""
 
     task: str
     manager: str

@@ -22,7 +22,7 @@ from .journal import LoopStates
 
 @dataclass(frozen=True, slots=True)
 class LoopReplay:
-    """What a replay found: decisions made again, and the first that differs (None: none does)."""
+    """Result of a replay: decisions made again, and the first that differs (None: none does)."""
 
     loop: str
     decisions: int

@@ -33,7 +33,7 @@ _START_MS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Boxed:
-    """What a tool returned, or why it returned nothing."""
+    """Value that a tool returned, or the reason why it returned nothing."""
 
     value: dict[str, Any] | None
     error: str = ""
@@ -44,7 +44,7 @@ class ToolSandbox(Protocol):
 
     @property
     def kind(self) -> SandboxKind:
-        """What fences it."""
+        """Name of the fence."""
         ...
 
     def call(self, code: str, arguments: dict[str, Any], *, timeout_ms: int, memory_mb: int) -> Boxed:
@@ -157,7 +157,7 @@ def _works(sandbox: ProcessSandbox) -> bool:
 
 
 def _answer_of(command: Sequence[str], told: bytes, timeout_s: float) -> bytes | None:
-    """What a command writes to standard output, up to a little more than MOST_OUTPUT; None if it takes too long.
+    """Standard output of a command, up to a little more than MOST_OUTPUT; None if it takes too long.
 
     The process and all that it started are killed at the end.
     """

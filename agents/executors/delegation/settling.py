@@ -1,4 +1,4 @@
-"""What follows once all workers of an iteration have returned: the stall signal, what it leads to, and the end."""
+"""The end of an iteration, once all workers have returned: the stall signal, its consequence, and the loop's end."""
 
 from __future__ import annotations
 

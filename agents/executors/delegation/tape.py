@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class RunTape:
-    """What happened in a run. Its workers take turns, so one thread writes at a time. `watch` checks each step."""
+    """Steps and calls of a run. Its workers take turns, so one thread writes at a time. `watch` checks each step."""
 
     watch: Watch
     taken: list[ExecutedStep] = field(default_factory=list)

@@ -12,7 +12,7 @@ Verifier = Callable[[Envelope, Mapping[str, Any]], int | None]
 """The true confidence in a worker's result, in millionths; None if it cannot tell."""
 
 Grader = Callable[[Mapping[str, Any]], bool | None]
-"""Whether a final result solves the task; None if it cannot tell."""
+"""Returns True if a final result solves the task; None if it cannot tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class GroundTruth:
         return None if found is None else max(0, min(1_000_000, found))
 
     def verdict(self, result: Mapping[str, Any]) -> bool | None:
-        """Whether a final result solves the task; None if nothing can tell."""
+        """True if a final result solves the task; None if nothing can tell."""
         return None if self.grade is None else self.grade(result)
 
 

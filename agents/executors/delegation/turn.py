@@ -27,7 +27,7 @@ from .workers import Worker
 
 @dataclass(frozen=True)
 class WorkerTurn:
-    """What a worker's turn came to."""
+    """Outcome of a worker's turn."""
 
     result: dict[str, Any]
     confidence: Confidence
@@ -108,7 +108,7 @@ def record_turn(
         subtask=envelope.subtask_id,
         subtask_status=_plan_status(micro) if envelope.subtask_id else None,
         hypothesis=envelope.tests_hypothesis,
-        hypothesis_status=_tested(micro) if envelope.tests_hypothesis else None,
+        hypothesis_status=_test_status(micro) if envelope.tests_hypothesis else None,
         status="error" if error else "ok",
         confidence=micro,
         reported=turn.confidence.reported,
@@ -178,5 +178,5 @@ def _plan_status(micro: int) -> Any:
     return status_after(micro)
 
 
-def _tested(micro: int) -> Any:
+def _test_status(micro: int) -> Any:
     return hypothesis_status(micro)

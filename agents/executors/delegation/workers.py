@@ -26,7 +26,7 @@ _SHOWN: Final = 4_000
 
 
 class WorkDesk(Protocol):
-    """What a worker may use. Each use is charged, and refused once the budget is spent."""
+    """Models, tools and time for a worker. Each use is charged, and refused once the budget is spent."""
 
     def ask(self, model: Model, messages: Sequence[ChatMessage], sampling: Sampling) -> str:
         """Ask a model. Raises ModelFailure, WorkerOverBudget."""

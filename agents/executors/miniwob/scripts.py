@@ -24,10 +24,9 @@ class Lost(Exception):
 
 
 def _one(found: Iterable[T]) -> T:
-    first = next(iter(found), None)
-    if first is None:
-        raise Lost
-    return first
+    for first in found:
+        return first
+    raise Lost
 
 
 def _match_instruction(view: View, pattern: str) -> tuple[str, ...]:

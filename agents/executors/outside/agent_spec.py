@@ -1,4 +1,4 @@
-"""What `--agent` names: a function of Python or a command, and the digest by which runs of the same agent are known.
+"""The agent that `--agent` names: a function of Python or a command, and the digest by which its runs are known.
 
 The digest covers the text of the option and the content of the files that it names. What these files import or start
 is not covered.
@@ -42,7 +42,7 @@ class AgentSpec:
     digest: str
 
     @property
-    def recorded(self) -> str:
+    def recorded_name(self) -> str:
         """Name by which sweeps and evaluations record the agent; another agent has another name."""
         return f"{AGENT}:{self.digest[:12]}"
 

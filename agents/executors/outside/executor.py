@@ -70,7 +70,7 @@ class ModelAccess(Protocol):
 
     @property
     def model(self) -> TaskModel:
-        """What the agent is told of it."""
+        """The model as the agent is told of it."""
         ...
 
     def calls(self, taken: int) -> tuple[PassedOn, ...]:
@@ -244,7 +244,7 @@ def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Pa
 
 
 def _lines_of(executor: AgentExecutor, told: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """What the warden says, line by line; its process and all others of its group are gone at the end."""
+    """Lines of the warden, one by one; its process and all others of its group are gone at the end."""
     warden = subprocess.Popen(  # noqa: S603 our own program, which starts the user's agent without a shell
         [*executor.fence, sys.executable, "-I", "-S", "-B", str(WARDEN)],
         stdin=subprocess.PIPE,

@@ -16,7 +16,7 @@ from .inserts import has_effect, submits
 from .proposal import Mode, Proposal
 from .sights import START, Sights, wanted_share, words_wanted
 from .targets import KINDS, hint_for
-from .ways import Way, find_ways, form_settings, like_controls
+from .ways import PagePath, find_ways, form_settings, like_controls
 
 SETTINGS = 2
 """Most settings of the failed step's form that are combined."""
@@ -114,10 +114,10 @@ def _ways_before(run: Failing, number: int, sights: Sights, budgets: Budgets) ->
         if offers(way.seen.controls, failed):
             yield _insertion(run, number, way.steps)
         elif run.is_own(number):
-            yield from _renamed(run, number, way)
+            yield from _other_controls(run, number, way)
 
 
-def _renamed(run: Failing, number: int, way: Way) -> Iterator[Proposal]:
+def _other_controls(run: Failing, number: int, way: PagePath) -> Iterator[Proposal]:
     """The way, and then the failed step on a control that shares words with its own."""
     failed, wanted = run.turns[number].step, words_wanted(run.turns[number].step)
     others = like_controls(way.seen.controls, failed, KINDS.get(failed.type, frozenset()), wanted)

@@ -29,7 +29,7 @@ MOST_SETTINGS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class PagePath:
     """Steps from a page, and what is seen at their end."""
 
     steps: Plan
@@ -46,7 +46,7 @@ class _Next:
     steps: Plan = field(compare=False)
 
 
-def find_ways(begin: Plan, wanted: frozenset[str], sights: Sights, budgets: Budgets) -> Iterator[Way]:
+def find_ways(begin: Plan, wanted: frozenset[str], sights: Sights, budgets: Budgets) -> Iterator[PagePath]:
     """Yield the ways from the page after the steps of `begin` that lead to another text, cheapest first.
 
     Each takes one inspection; the search ends when none is left, or with the last way of `budgets.way` steps.
@@ -64,7 +64,7 @@ def find_ways(begin: Plan, wanted: frozenset[str], sights: Sights, budgets: Budg
         if found.outcome != "ok" or found.text in known:
             continue
         known.add(found.text)
-        yield Way(each.steps, each.cost, found)
+        yield PagePath(each.steps, each.cost, found)
         _extend(waiting, each.steps, each.cost, found, wanted, sights, budgets)
 
 

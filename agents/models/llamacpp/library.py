@@ -71,7 +71,7 @@ class ModelParams(Structure):
     _fields_ = (("_bytes", c_uint8 * 256),)
 
 
-class Batch(Structure):
+class LlamaBatch(Structure):
     """llama_batch: tokens with their positions and sequences, and whether logits are wanted of each."""
 
     _fields_ = (
@@ -104,9 +104,9 @@ _SIGNATURES: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "llama_adapter_lora_init": (c_void_p, (c_void_p, c_char_p)),
     "llama_adapter_lora_free": (None, (c_void_p,)),
     "llama_set_adapters_lora": (c_int32, (c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_float))),
-    "llama_batch_init": (Batch, (c_int32, c_int32, c_int32)),
-    "llama_batch_free": (None, (Batch,)),
-    "llama_decode": (c_int32, (c_void_p, Batch)),
+    "llama_batch_init": (LlamaBatch, (c_int32, c_int32, c_int32)),
+    "llama_batch_free": (None, (LlamaBatch,)),
+    "llama_decode": (c_int32, (c_void_p, LlamaBatch)),
     "llama_get_logits_ith": (POINTER(c_float), (c_void_p, c_int32)),
 }
 

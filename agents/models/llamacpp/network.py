@@ -62,7 +62,7 @@ def read_gguf(file: Path, weights: str, base: str) -> GgufFile:
 
 @dataclass(slots=True)
 class _Weights:
-    """Where some weights are: the pool of their context, and the handle of the adapter (None: the model alone)."""
+    """Place of some weights: the pool of their context, and the handle of the adapter (None: the model alone)."""
 
     pool: SequencePool
     handle: int | None

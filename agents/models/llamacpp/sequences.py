@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Kept(Protocol):
-    """What is kept of rows that ended."""
+    """Kept parts of rows that ended."""
 
     def drop_oldest(self) -> bool:
         """Give back the least recently used prefix. False if there is none."""

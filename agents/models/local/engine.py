@@ -1,4 +1,4 @@
-"""What computes the logits of a base model in this process: between the batches and a library of models. Pure."""
+"""Protocol of an engine that computes a base model's logits here: between the batches and a model library. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class KeptPrefix(Protocol):
 
     @property
     def size(self) -> int:
-        """What it counts towards the bound of what is kept."""
+        """Size by which it counts towards the bound of what is kept."""
         ...
 
     def release(self) -> None:

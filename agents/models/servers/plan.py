@@ -1,4 +1,4 @@
-"""What a model server is started with, so that it serves a base, or a challenger on that base. Pure.
+"""Arguments that start a model server, so that it serves a base, or a challenger on that base. Pure.
 
 A challenger is an adapter beside the base or a whole model in its place. A reference that is missing, changed or of the
 wrong kind is an error and never the silent base. The rules are the seeds' (`seeds/flywheel.txt`, "Serving the
@@ -57,7 +57,7 @@ SEEDS: Final[Mapping[str, ServedBase]] = {
 
 @dataclass(frozen=True, slots=True)
 class Challenger:
-    """What a request asks to be served in place of the base: a reference to an adapter, or to a whole GGUF model."""
+    """A request's reference to a model in place of the base: an adapter, or a whole GGUF model."""
 
     adapter: str | None = None
     model: str | None = None
@@ -68,7 +68,7 @@ class Challenger:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """What lies at a reference: a file or a folder, the digest of its bytes, and the rank of an adapter, if known."""
+    """The file or folder at a reference, with the digest of its bytes and the rank of an adapter, if known."""
 
     is_folder: bool
     digest: str

@@ -26,7 +26,7 @@ Start = Callable[[Sequence[str], int], Any]
 
 
 def look_up_file(path: PurePosixPath) -> Artefact | None:
-    """What lies at a path, with the digest of a file's bytes."""
+    """The file or folder at a path, with the digest of a file's bytes."""
     place = Path(path)
     if place.is_dir():
         return Artefact(is_folder=True, digest="")

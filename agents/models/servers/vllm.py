@@ -30,7 +30,7 @@ _LOADED: Final = "already"
 
 @dataclass(frozen=True, slots=True)
 class VllmAdapters:
-    """Where a server finds checkpoints, and how many it may hold.
+    """Folder in which a server finds checkpoints, and how many it may hold.
 
     `folder_of` returns the folder of a checkpoint here, `place_of` the same folder as the server sees it. `base` is the
     digest of the base that the server serves.

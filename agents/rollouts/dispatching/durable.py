@@ -260,7 +260,9 @@ class Runner:
             read_before, watch = watch, HeartbeatWatch()  # which stays where the connection is lost
             with suppress_lost_connection():
                 watch = await asyncio.to_thread(self._read_on, read_before)
-                freed, parked = await asyncio.to_thread(self.queue.rescue, watch.lost(self.terms.rescue_after_s))
+                freed, parked = await asyncio.to_thread(
+                    self.queue.rescue, watch.lost_workers(self.terms.rescue_after_s)
+                )
                 for ticket in freed:
                     self.tell(Notice("rescued", ticket))
                 for ticket in parked:
@@ -270,7 +272,7 @@ class Runner:
     def _read_on(self, watch: HeartbeatWatch) -> HeartbeatWatch:
         read, after_s = self.queue.heartbeats(), self.terms.rescue_after_s
         watch = watch_on(watch, read, monotonic(), longest_gap_s=after_s / 2)
-        self.queue.forget_workers(watch.lost(_FORGET_TIMES * after_s))
+        self.queue.forget_workers(watch.lost_workers(_FORGET_TIMES * after_s))
         return watch
 
 

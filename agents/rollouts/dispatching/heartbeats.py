@@ -21,13 +21,13 @@ class Heartbeats:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatWatch:
-    """What was read without a break up to `read_s`: each worker's last heartbeat, and when it was first read."""
+    """Heartbeats read without a break up to `read_s`: each worker's last one, and when it was first read."""
 
     server: str = ""
     read_s: float = 0.0
     first_read: Mapping[int, tuple[datetime, float]] = field(default_factory=dict)
 
-    def lost(self, after_s: float) -> dict[int, datetime]:
+    def lost_workers(self, after_s: float) -> dict[int, datetime]:
         """Workers whose heartbeat was the same for this many seconds, each with that heartbeat."""
         return {worker: beat for worker, (beat, at) in self.first_read.items() if self.read_s - at >= after_s}
 

@@ -29,7 +29,7 @@ _AGAIN = f"SELECT procrastinate_retry_job_v2(held.id, %(at)s, %(priority)s, %(qu
 
 
 class Delivery(NamedTuple):
-    """What distinguishes a delivery of a job from a later one: putting a job back changes the time it is due."""
+    """Identity of one delivery of a job: putting a job back changes the time it is due, so a later one differs."""
 
     id: int | None
     worker: int | None

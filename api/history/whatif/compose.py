@@ -77,6 +77,6 @@ def _compose(
 
 
 def _tell_rewards(views: Views, moved: tuple[RewardWouldBe, ...]) -> tuple[RewardWouldBe, ...]:
-    """Those of these rewards that may be told: of sealed runs none, while their benchmark can judge."""
+    """The rewards among these that may be told: of sealed runs none, while their benchmark can judge."""
     hidden = find_hidden(views, views.pick(RUNS, {each.run for each in moved}).values())
     return tuple(each for each in moved if each.run not in hidden)

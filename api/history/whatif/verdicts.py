@@ -35,7 +35,7 @@ def judge_verdicts_again(store: EventStore, views_at: ViewsAt, upto: Position) -
     verdicts: dict[str, Verdict] = {}
     champion: Artifact | None = None
     recorded = tuple(store.read(stream=STREAM, upto=upto))
-    waited = _waiting(item.event for item in recorded)
+    waited = _waiting_evaluations(item.event for item in recorded)
     for item in recorded:
         match item.event:
             case VerdictReached() as event:
@@ -50,7 +50,7 @@ def judge_verdicts_again(store: EventStore, views_at: ViewsAt, upto: Position) -
     return Judged(verdicts, champion)
 
 
-def _waiting(events: Iterable[AnyEvent]) -> frozenset[str]:
+def _waiting_evaluations(events: Iterable[AnyEvent]) -> frozenset[str]:
     """Evaluations that promoted and did not move the pointer, because it waited for verdicts of other sites."""
     known = tuple(events)
     pointed = {event.evaluation for event in known if isinstance(event, ChampionPointed)}

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from eventlog.weights_folder import file_digest
-from trainer.making import making_in
+from trainer.scratch_folder import scratch_folder
 
 from ..errors import TargetRefused
 
@@ -134,7 +134,7 @@ data_dir: data
 
 @dataclass(frozen=True, slots=True)
 class DeployTarget:
-    """What is deployed where: the base's GGUF file, its name, and the volume on which a target finds it."""
+    """A deployment and its target: the base's GGUF file, its name, and the volume on which a target finds it."""
 
     target: TargetName
     model: Path
@@ -160,7 +160,7 @@ def write_target(wanted: DeployTarget, out: Path) -> Path:
         expected = "a GGUF file, as `flywheel base export` writes it"
         actual = f"{wanted.model} {'is something else' if wanted.model.exists() else 'does not exist'}"
         raise TargetRefused(actual=actual, expected=expected)
-    with making_in(out.resolve().parent, f"deploying-{out.name}") as making:
+    with scratch_folder(out.resolve().parent, f"deploying-{out.name}") as making:
         made = making / out.name
         for name in CARRIED:
             place = made / "packages" / name

@@ -20,7 +20,7 @@ EMPTY = Reply("", "internal", quote=True, message="", status=None, errors=())
 
 @dataclass(frozen=True, slots=True)
 class TicketExtras:
-    """What a ticket's page shows beside the ticket: an unsent reply, the result of its check, similar tickets.
+    """Parts of a ticket's page beside the ticket: an unsent reply, the result of its check, similar tickets.
 
     `similar` is None if they were not requested or are still being looked up (`is_slow`).
     """

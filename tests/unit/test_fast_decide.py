@@ -412,7 +412,7 @@ def test_a_benchmark_that_lacks_tasks_of_the_course_is_renewed_before_anything_i
     found = decided(store)
     assert cover_tasks(views(store), SITE, found, ["oracle-t1"]) == found
     wider = cover_tasks(views(store), SITE, found, ["oracle-t3", "oracle-t1", "oracle-t2"])
-    assert (wider.what, wider.why) == ("renew_benchmark", "marketplace-1 does not hold oracle-t2, oracle-t3")
+    assert (wider.what, wider.why) == ("renew_benchmark", "marketplace-1 lacks the tasks oracle-t2, oracle-t3")
 
 
 def test_a_void_verdict_judged_nothing_so_its_challenger_is_judged_again() -> None:
@@ -529,7 +529,7 @@ def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
     course = Course(max_rounds=2, rules=Rules.seeds())
     assert decided(store, sweep, rounds=1, course=course).what == "plan_sweep"
     found = decided(store, sweep, rounds=2, course=course)
-    assert (found.what, found.why) == ("stop", "2 rounds brought nothing that the gate has not judged")
+    assert (found.what, found.why) == ("stop", "the gate has judged everything that 2 rounds found")
     add(store, "champion", MemoryQuarantined(piece="rw-a", kind="rewrite", restored=0, reason="bad"))
     assert decided(store, sweep, rounds=2, course=course).why.endswith("; quarantined since a rollback: rw-a")
 
@@ -556,6 +556,6 @@ def test_where_runs_fail_and_nothing_is_on_trial_nothing_helps() -> None:
     play(store, sweep.specs, False, False)
     assert decided(store, sweep, rounds=1).what == "plan_sweep"
     found = decided(store, sweep, rounds=2)
-    assert (found.what, found.why) == ("stop", "nothing helps: runs of s1 failed, and nothing is on trial")
+    assert (found.what, found.why) == ("stop", "runs of s1 still fail, and no proposal is left to try")
     propose(store, "rw-a")
     assert decided(store, sweep, rounds=2).what == "plan_sweep"

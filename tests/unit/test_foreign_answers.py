@@ -7,9 +7,7 @@ import httpx2
 import pytest
 
 from agents.envs.errors import BadDialect, ContractBroken, EnvironmentDown, EnvironmentRefused, LoginPage
-from agents.envs.foreign.client import ForeignClient
-from agents.envs.foreign.dialect import Dialect, MutationFields, Paths, read_dialect
-from agents.envs.foreign.reading import (
+from agents.envs.foreign.answers import (
     changed_fields,
     counts_of,
     graded_facts,
@@ -17,6 +15,8 @@ from agents.envs.foreign.reading import (
     mutations_of,
     state_fingerprint,
 )
+from agents.envs.foreign.client import ForeignClient
+from agents.envs.foreign.dialect import Dialect, MutationFields, Paths, read_dialect
 
 PLAIN = {"id": 1, "operation": "o", "target_type": "boat", "target_id": 7, "payload": {}}
 

@@ -9,7 +9,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 
-class Noting(Progress):
+class NotedProgress(Progress):
     """Progress bars with the last note of each task below them, since a terminal has little room beside a bar."""
 
     def get_renderables(self) -> Iterator[RenderableType]:

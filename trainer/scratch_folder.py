@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 @contextmanager
-def making_in(folder: Path, doing: str) -> Iterator[Path]:
+def scratch_folder(folder: Path, doing: str) -> Iterator[Path]:
     """Yield an empty temporary folder inside `folder`, holding a lock on `doing` there; `folder` is created if missing.
 
     Leftovers of killed processes are removed first, which is safe under the lock.

@@ -36,7 +36,7 @@ def failing_steps(environment: str, taken: Sequence[tuple[Step, bool]], most: in
 
 
 def say_proposals(run: str, failing: Failing, template: Template, found: Iterable[Proposal]) -> dict[str, Captured]:
-    """What recovery found as hints in words, by the id of the proposal; what has no words is left out."""
+    """Proposals of recovery as hints in words, by the id of the proposal; one that has no words is left out."""
     lessons: dict[str, Captured] = {}
     for proposal in found:
         step, page = failing.plan[proposal.place], planned_page(failing.plan, proposal.place)
