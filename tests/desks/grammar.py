@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations as subsets
 from typing import Final, Literal
 
 Obstacle = Literal[
@@ -51,6 +52,21 @@ APART: Final[tuple[Combination, ...]] = (("moved address", "renamed control"), (
 CONTROL: Final[Combination] = ("sold out",)
 """Nothing can cure this."""
 
+PLACES: Final[tuple[Combination, ...]] = (
+    ("moved address",),
+    ("filter needed first", "paged list"),
+    ("tabbed form", "gate page"),
+    ("renamed control", "missing prerequisite"),
+    ("extra confirmation",),
+    ("sworn confirmation",),
+)
+"""Obstacles by the step of the plan that they make fail. Of the two confirmations a site has one."""
+
+ONE_PLACE: Final[tuple[Combination, ...]] = tuple(
+    chosen for place in PLACES for size in range(1, len(place) + 1) for chosen in subsets(place, size)
+)
+"""Every combination at one place. One piece of memory belongs to one step, so it can cure each of these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -75,10 +91,21 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class DeskKind:
-    """A site: its words, and what stands in the way there."""
+    """A site: its words, what stands in the way there, and behind which page of a list and which tab the way goes on.
+
+    Pages and tabs count from 0.
+    """
 
     words: Words
     obstacles: Combination
+    page: int = 1
+    tab: int = 2
+
+    @property
+    def tabs(self) -> tuple[str, ...]:
+        """Captions of the tabs; the last one that the words name leads to the form."""
+        *others, form = self.words.tabs
+        return (*others[: self.tab], form, *others[self.tab :])
 
     @property
     def task(self) -> str:
@@ -90,3 +117,22 @@ def draw_desk(seed: int, words: Sequence[Words], combinations: Sequence[Combinat
     """The site of a seed."""
     rng = random.Random(f"desk {seed}")  # noqa: S311 (a seed's data)
     return DeskKind(rng.choice(list(words)), rng.choice(list(combinations)))
+
+
+def mix_words(seed: int, words: Sequence[Words]) -> Words:
+    """Words that no site has together: what a thing, a form and each obstacle is called comes from drawn sites."""
+    rng = random.Random(f"words {seed}")  # noqa: S311 (a seed's data)
+    things, lists, forms, tabs, gates, boxes = (rng.choice(list(words)) for _ in range(6))
+    return replace(
+        things,
+        kinds=tuple(rng.sample(things.kinds, len(things.kinds))),
+        branches=lists.branches,
+        branch=rng.choice(lists.branches[1:]),
+        who=forms.who,
+        send=forms.send,
+        renamed=forms.renamed,
+        confirm=forms.confirm,
+        tabs=tabs.tabs,
+        gate=gates.gate,
+        prerequisite=boxes.prerequisite,
+    )
