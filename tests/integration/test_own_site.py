@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from api.cli.main import run_command
 from api.house import House
+from api.queries.runs import show_run
 from eventlog.events import EvaluationOpened, RewardGraded, SweepPlanned, VerdictReached
 from projections.suites import SUITES
 from tests.conftest import Database
@@ -121,6 +123,12 @@ def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_t
     assert flywheel("rollout", "sweep", "shop", "--seeds", "0", "--suite", str(sound), "--verify-steps")[0] == 0
     rewards = [each.event for each in empty_house.store.read(types=["RewardGraded"])]
     assert {(each.passed, each.terms.steps) for each in rewards if isinstance(each, RewardGraded)} == {(True, 100_000)}
+    (run,) = [each.run for each in rewards if isinstance(each, RewardGraded)]
+    code, out, _ = flywheel("runs", "show", run)
+    assert re.search(r"step_reward\s+0\.1\b", out), out
+    shown = show_run(empty_house.store, empty_house.views(), run)
+    assert shown.reward is not None
+    assert (shown.reward.steps, shown.reward.score) == (100_000, 1_000_000)
     for seeds, suite in (("1", "shop@1"), ("2", "shop@2")):
         assert flywheel("rollout", "sweep", "shop", "--seeds", seeds, "--suite", suite)[0] == 0
     sweeps = [each.event for each in empty_house.store.read(types=["SweepPlanned"])]
