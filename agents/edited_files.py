@@ -79,10 +79,13 @@ def locate_fault(error: ValidationError, text: str, *, is_toml: bool = False) ->
 
 def locate_problem(place: Sequence[str | int], problem: str, text: str, *, is_toml: bool = False) -> str:
     """A problem after the line and the field that it concerns; without a place it concerns the whole file."""
-    if not place:
-        return f"the file: {problem}"
+    return f"{locate_field(place, text, is_toml=is_toml) if place else 'the file'}: {problem}"
+
+
+def locate_field(place: Sequence[str | int], text: str, *, is_toml: bool = False) -> str:
+    """The line of a field in a text, and the field by the names that lead to it."""
     line = (_line_in_toml if is_toml else _line_in_json)(text, place)
-    return f"line {line}, {'.'.join(map(str, place))}: {problem}"
+    return f"line {line}, {'.'.join(map(str, place))}"
 
 
 def _line_in_json(text: str, place: Sequence[str | int]) -> int:

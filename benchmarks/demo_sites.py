@@ -40,7 +40,7 @@ from tests.desks.words import WORDS
 
 from .demo_fast.silent import Silent
 from .log.server import Server, own_server
-from .report import Target, at_least, at_most, report, section
+from .report import Target, at_least, at_most, report
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sites.md"
 COURSE = Course(max_parallel=4)
@@ -92,10 +92,9 @@ def main(
     Console(width=130).print(grid)
     figures, targets, spans = figures_of(found)
     figures["minutes"] = (time.perf_counter() - began) / 60
-    if write:
-        lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(r)} |" for r in rows)]
-        section(PAGE, "\n".join(lines))
-    report("demo-sites", figures, targets, intervals=spans)
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    page = PAGE if write else None
+    report("demo-sites", figures, targets, intervals=spans, page=page, note="\n".join(lines))
 
 
 def drawn_cases(seed: int, *, is_short: bool) -> list[tuple[DeskKind, str]]:

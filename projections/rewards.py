@@ -21,7 +21,8 @@ class RewardState(FoldState, frozen=True, kw_only=True):
 
     The newest grade by position is in force, whatever the version of its verifier. `others` holds the newest grade of
     every other version, in order of position. `shaping` is the version of the formula behind `shaped` (None: not
-    computed).
+    computed). `steps` is what the steps earned by the site's record, beside the score and never in it (None: no step
+    was checked by the record).
     """
 
     run: str = ""
@@ -38,6 +39,7 @@ class RewardState(FoldState, frozen=True, kw_only=True):
     progress: int | None = None
     shaping: str | None = None
     shaped: int | None = None
+    steps: int | None = None
     others: tuple[VerifierGrade, ...] = ()
 
 
@@ -73,16 +75,17 @@ def _fold(state: RewardState, row: EventRow) -> RewardState:
         progress=row.maybe_number("terms.progress"),
         shaping=row.maybe_text("shaping"),
         shaped=row.maybe_number("shaped"),
+        steps=row.maybe_number("terms.steps"),
         others=_others(state, version),
     )
 
 
 _OF_GRADE = ("run", "group", "channel", "version", "score", "passed", "prices", "cost", "value")
-_OF_SHAPE = ("terms.process", "terms.progress", "shaping", "shaped")
+_OF_SHAPE = ("terms.process", "terms.progress", "terms.steps", "shaping", "shaped")
 
 REWARDS = Fold(
     name="rewards",
-    version=3,
+    version=4,
     reads={"RewardGraded": (*_OF_GRADE, *_OF_SHAPE)},
     initial=RewardState(),
     key=lambda row: row.text("run"),

@@ -46,6 +46,8 @@ class Speech:
     facets: bool = True
     html_404: bool = False
     preview: str | None = None
+    introduced: bool = False
+    """True if health says the site's name and its task."""
 
     def command(self, **more: Any) -> Command:
         from agents.envs.command import Command  # noqa: PLC0415 (the site itself starts without it)
@@ -157,7 +159,10 @@ class Site(BaseHTTPRequestHandler):
             self._say({"detail": "Not Found"}, 404)
 
     def _health(self, _: dict[str, str]) -> None:
-        self._say({"ok": True, "seed": BOOT_SEED, "now": time.time(), "boot_time": 0.25})
+        told: dict[str, Any] = {"ok": True, "seed": BOOT_SEED, "now": time.time(), "boot_time": 0.25}
+        if self.harbour.speech.introduced:
+            told |= {"site": "harbour", "tasks": [{"task_id": TASK, "instruction": "reveal the two cheapest"}]}
+        self._say(told)
 
     def _state(self, _: dict[str, str]) -> None:
         self._say(self.harbour.state())

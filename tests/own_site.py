@@ -41,10 +41,16 @@ class OwnSite:
         return ("--url", self.url, "--token-variable", TOKEN)
 
 
+CHEAPEST: Final = 'shop["prices"].index(min(shop["prices"]))'
+"""The right answer of the shop, in its code."""
+
+
 @contextmanager
-def serve_own_site(folder: Path) -> Iterator[OwnSite]:
-    """Serve the shop of the page in a process of its own, on a free port."""
+def serve_own_site(folder: Path, answer: str = CHEAPEST) -> Iterator[OwnSite]:
+    """Serve the shop of the page in a process of its own, on a free port, perhaps with another right answer."""
     (code,), (suite,) = blocks("python"), blocks("toml")
+    assert CHEAPEST in code
+    code = code.replace(CHEAPEST, answer)
     (folder / "shop.py").write_text(code, "utf-8")
     (folder / "shop.toml").write_text(suite, "utf-8")
     token, port = secrets.token_hex(16), _free_port()

@@ -126,7 +126,7 @@ class NotAdmitted(FlywheelError):
 
 class OtherSite(FlywheelError):
     """The site at {url} says that it is {actual!r}: expected {expected!r}, the name under which admission and runs are recorded.
-    Check the address, or use the site's own name."""
+    Check the address, use the site's own name, or give a site that says none its name as `site` of a dialect."""
 
 
 class AdmittedOtherwise(FlywheelError):

@@ -24,7 +24,7 @@ Verifier = Callable[[Simulation, str], OracleGrade]
 
 _OF_TEN_THOUSANDTHS = 100
 _ORACLE = "oracle:"
-_MUTATIONS = TypeAdapter(tuple[Mutation, ...])
+_MUTATIONS: TypeAdapter[tuple[Mutation, ...]] = TypeAdapter(tuple[Mutation, ...])
 
 
 def _oracle(instance: Simulation, task: str) -> OracleGrade:
@@ -57,6 +57,11 @@ def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifie
     return known[version]
 
 
+def read_changes(end_state: bytes) -> tuple[Mutation, ...]:
+    """The changes of a recorded end state. Raises ValidationError."""
+    return _MUTATIONS.validate_json(end_state)
+
+
 def restore_instance(
     started: RunStarted, seed: int, end_state: bytes, sites: Mapping[str, SiteKind] = KNOWN
 ) -> Simulation:
@@ -65,7 +70,7 @@ def restore_instance(
     if environment not in sites:
         raise CannotGrade(run=started.run, actual=f"there is no built-in site {environment!r}")
     try:
-        return sites[environment].restore(seed, _MUTATIONS.validate_json(end_state))
+        return sites[environment].restore(seed, read_changes(end_state))
     except (ValidationError, ValueError) as error:
         raise CannotGrade(run=started.run, actual="its end state is not a list of that site's changes") from error
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from eventlog.chain import digest
 from eventlog.events import Step, Suite, SuiteTask
 
-from ..edited_files import MOST_STEPS, Place, first_bad_address, locate_problem, read_edited
+from ..edited_files import MOST_STEPS, Place, first_bad_address, locate_field, locate_problem, read_edited
 from ..envs.contract import MICRO, micro_units
 from .errors import BadSuite
 
@@ -43,7 +43,7 @@ def read_suite(file: Path) -> Suite:
 
 def check_suite(file: Path) -> Suite | tuple[str, ...]:
     """The suite in a file, or each fault with its line and field. Raises BadSuite, FileTooLarge if it is none."""
-    is_toml = file.suffix == ".toml"
+    is_toml = _is_toml(file)
     try:
         text = read_edited(file, MOST_BYTES)
         facts = tomllib.loads(text) if is_toml else json.loads(text, object_pairs_hook=_without_repeats)
@@ -55,6 +55,15 @@ def check_suite(file: Path) -> Suite | tuple[str, ...]:
     if isinstance(found, Suite):
         return found
     return tuple(locate_problem(place, problem, text, is_toml=is_toml) for place, problem in found)
+
+
+def locate_in_suite(file: Path, place: Place) -> str:
+    """The line and the field of a place in a suite file. Raises OSError, UnicodeDecodeError, FileTooLarge."""
+    return locate_field(place, read_edited(file, MOST_BYTES), is_toml=_is_toml(file))
+
+
+def _is_toml(file: Path) -> bool:
+    return file.suffix == ".toml"
 
 
 def suite_from(facts: object) -> Suite | tuple[Fault, ...]:

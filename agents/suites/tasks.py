@@ -1,16 +1,19 @@
-"""The tasks of a suite on an environment: which it grades, their templates, and the kinds of their steps. Pure."""
+"""The tasks of a suite on an environment: which it grades, their templates, and the kinds of their steps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from eventlog.events import Operation, Suite, SuiteTask, Template
 
+from ..edited_files import Place
 from ..envs.contract import TaskText
 from ..rewards import OpsByStepKind
 from .errors import NoPlan, NotGradedHere, OtherEnvironment
+from .suite_file import Fault, locate_in_suite
 
 _KINDS: Final[Mapping[str, str]] = {
     "navigate": "navigate",
@@ -44,21 +47,52 @@ def operations_of(rows: Sequence[Operation]) -> Operations:
     )
 
 
-def tasks_on(suite: Suite, environment: str, graded: Sequence[TaskText]) -> tuple[SuiteTask, ...]:
-    """The tasks of a suite that an environment grades, by id.
+def tasks_on(
+    suite: Suite, environment: str, graded: Sequence[TaskText], file: Path | None = None
+) -> tuple[SuiteTask, ...]:
+    """The tasks of a suite that an environment grades, by id. An error names the line of its `file`, if it has one.
 
     A suite that serves a family of environments has tasks for others too. Raises OtherEnvironment if it is for another
     environment, NotGradedHere if the environment grades one of its own suite's tasks not.
     """
-    if not suite.serves(environment):
-        raise OtherEnvironment(suite=suite.name, actual=suite.environment, expected=environment)
     known = {task.task_id for task in graded}
-    strange = [task for task in suite.tasks if task.graded_as not in known]
-    if strange and (suite.environment == environment or len(strange) == len(suite.tasks)):
-        names = ", ".join(f"task {task.id!r} with the oracle task {task.graded_as!r}" for task in strange[:3])
+    if not suite.serves(environment):
+        named = _name_in_file(suite, ("environment",), file)
+        raise OtherEnvironment(suite=named, actual=suite.environment, expected=environment)
+    if strange := _tasks_strange_to(suite, environment, known):
+        named = _name_in_file(suite, _field_of_oracle(suite, strange[0]), file)
+        tasks = [suite.tasks[place] for place in strange[:3]]
+        names = ", ".join(f"task {task.id!r} with the oracle task {task.graded_as!r}" for task in tasks)
         expected = ", ".join(sorted(known)) or "none"
-        raise NotGradedHere(suite=suite.name, environment=environment, actual=names, expected=expected)
+        raise NotGradedHere(suite=named, environment=environment, actual=names, expected=expected)
     return tuple(sorted((task for task in suite.tasks if task.graded_as in known), key=lambda task: task.id))
+
+
+def misfits(suite: Suite, environment: str, graded: Sequence[TaskText]) -> Iterator[Fault]:
+    """What keeps a suite from an environment that grades these tasks; nothing if it fits."""
+    known = {task.task_id for task in graded}
+    if not suite.serves(environment):
+        yield ("environment",), f"it is {suite.environment!r}; the site answers as {environment!r}"
+        return
+    expected = ", ".join(sorted(known)) or "none"
+    for place in _tasks_strange_to(suite, environment, known):
+        oracle = suite.tasks[place].graded_as
+        yield _field_of_oracle(suite, place), f"{oracle!r} is no task that {environment} grades; expected {expected}"
+
+
+def _tasks_strange_to(suite: Suite, environment: str, known: Set[str]) -> list[int]:
+    """The places of tasks that the environment should grade and does not."""
+    strange = [place for place, task in enumerate(suite.tasks) if task.graded_as not in known]
+    return strange if suite.environment == environment or len(strange) == len(suite.tasks) else []
+
+
+def _field_of_oracle(suite: Suite, place: int) -> Place:
+    """The field that says which oracle task a task has."""
+    return "tasks", place, "id" if suite.tasks[place].oracle_task is None else "oracle_task"
+
+
+def _name_in_file(suite: Suite, place: Place, file: Path | None) -> str:
+    return suite.name if file is None else f"{suite.name} ({file}, {locate_in_suite(file, place)})"
 
 
 def templates_of(suite: Suite, environment: str, graded: Sequence[TaskText]) -> tuple[Template, ...]:

@@ -25,11 +25,11 @@ from ..evaluations.benchmarks import (
     benchmark_tasks,
     candidates,
     freeze_on,
-    mark_repeated,
     renew,
     size_in_words,
     unavailable_instances,
 )
+from ..evaluations.repeats import mark_repeated
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
@@ -116,7 +116,7 @@ def freeze_(
         follows_plan = executor.value not in PLANLESS
         versioned = find_checked_suite(house, placed.environment, site, suite)
         found = suite_templates(house, placed.environment, site, versioned.suite, task, follows_plan=follows_plan)
-        templates = mark_repeated(house.views(), site, benchmark_tasks(found, max_steps))
+        templates = mark_repeated(house, site, benchmark_tasks(found, max_steps))
         spent = micro([alpha])[0]
         wanted = _Wanted(micro([power])[0], micro([effect])[0], max(1, spent // challengers))
         each = sealed or wanted.seeds(len(templates), repeats)

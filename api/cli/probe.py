@@ -15,11 +15,11 @@ from agents.envs.provider import site_at
 from agents.envs.sandbox import PORT
 from projections.environments import ProbeFinding
 
-from ..environments.admission import Probed, probe_and_record, target_at
+from ..environments.admission import Probed, probe_and_record, target_at, with_plans
 from ..environments.connect import ANEW, Where, placed_at
 from ..settings import read_settings
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say, table
-from .sites import AdminPort, DialectFile, PoolSize, PoolVariables, PoolWords, Port, SandboxId, Url, pool_from
+from .sites import AdminPort, DialectFile, PoolSize, PoolVariables, PoolWords, Port, SandboxId, SuiteOf, Url, pool_from
 
 AdminUrl = Annotated[
     str | None,
@@ -49,11 +49,13 @@ def probe(
     admit: Annotated[bool, typer.Option("--admit/--no-admit", help="Admit the site if no probe fails.")] = True,
     reason: Annotated[str, typer.Option(help="Reason recorded with the admission.")] = "probed, and nothing failed",
     dialect: DialectFile = None,
+    suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Test an environment (determinism, isolation, a fair oracle), record the results and admit it.
 
-    The exit code is 1 if a probe failed.
+    Where no solution is known, the plans of its suite show which tasks have the same answer at every seed. The exit
+    code is 1 if a probe failed.
     """
     chosen = _seeds(seeds)
     spoken = None if dialect is None else read_dialect(dialect)
@@ -61,7 +63,7 @@ def probe(
     asked = Where(None, admin_url, sandbox, port, admin_port, pool=pool, processes=processes)
     name, where = _place(site, url, admin_url, asked)
     with open_project() as house, placed_at(house, name, where, spoken) as placed:
-        target = target_at(placed, seeds=chosen, rng_seed=rng_seed)
+        target = with_plans(house, target_at(placed, seeds=chosen, rng_seed=rng_seed), suite)
         found = probe_and_record(house, target, TerminalReporter(), "operator", reason=reason if admit else None)
     emit_json(found.state) if as_json else _show(found)
     if found.state.failed_probes:

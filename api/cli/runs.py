@@ -82,7 +82,7 @@ def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str) -
 def _row(found: GradedRun) -> dict[str, Any]:
     """A run and its grade side by side, with numbers as people read them."""
     row: dict[str, Any] = msgspec.to_builtins(found.run)
-    row |= dict.fromkeys(("passed", "score", "value", "cost", "shaped"))
+    row |= dict.fromkeys(("passed", "score", "value", "cost", "shaped", "step_reward"))
     reward = found.reward
     if reward is not None:
         row |= {
@@ -91,6 +91,7 @@ def _row(found: GradedRun) -> dict[str, Any]:
             "value": None if reward.value is None else decimal(reward.value),
             "cost": None if reward.cost is None else dollars(reward.cost),
             "shaped": None if reward.shaped is None else decimal(reward.shaped),
+            "step_reward": None if reward.steps is None else decimal(reward.steps),
             "verifier": reward.version,
         }
     return row

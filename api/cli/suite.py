@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from agents.suites.in_log import find_suite, register_suite
-from agents.suites.suite_file import check_suite, read_suite
+from agents.suites.suite_file import check_suite, locate_in_suite, read_suite
+from agents.suites.tasks import misfits
 from agents.suites.toml_text import suite_toml
 from eventlog.events import Suite, SuiteTask
 
@@ -18,6 +19,9 @@ from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, DialectFile, Url, tasks_elsewhere
 
 app = typer.Typer(help="Suites: new, check, add, list, show.", no_args_is_help=True)
+TokenVariable = Annotated[
+    str, typer.Option("--token-variable", help="The environment variable that holds the site's admin token.")
+]
 SuiteFile = Annotated[Path, typer.Argument(metavar="FILE", help="The suite file: TOML or JSON.")]
 
 
@@ -28,9 +32,7 @@ def new(
     admin_url: AdminUrl = None,
     dialect: DialectFile = None,
     name: Annotated[str | None, typer.Option(help="The suite's name. Default: that of the site.")] = None,
-    token: Annotated[
-        str, typer.Option("--token-variable", help="The environment variable that holds the site's admin token.")
-    ] = TOKEN,
+    token: TokenVariable = TOKEN,
 ) -> None:
     """Write a first suite file from the tasks that a running site names, for you to add plans to."""
     if file.exists():
@@ -42,13 +44,26 @@ def new(
 
 
 @app.command()
-def check(file: SuiteFile, as_json: AsJson = False) -> None:
-    """Check a suite file. Exit code 1 if anything is wrong in it; each fault is named with its line and field."""
+def check(
+    file: SuiteFile,
+    url: Url = None,
+    admin_url: AdminUrl = None,
+    dialect: DialectFile = None,
+    token: TokenVariable = TOKEN,
+    as_json: AsJson = False,
+) -> None:
+    """Check a suite file. Exit code 1 if anything is wrong in it; each fault is named with its line and field.
+
+    With --url it is also checked against the site: whether it is for this site, which has to grade its tasks.
+    """
     found = check_suite(file)
     faults = () if isinstance(found, Suite) else found
+    if isinstance(found, Suite) and url is not None:
+        site, graded = tasks_elsewhere(Where(url, admin_url, token=token), dialect)
+        faults = tuple(f"{locate_in_suite(file, place)}: {problem}" for place, problem in misfits(found, site, graded))
     if as_json:
         emit_json({"file": str(file), "faults": list(faults)})
-    elif isinstance(found, Suite):
+    elif isinstance(found, Suite) and not faults:
         planned = sum(task.plan is not None for task in found.tasks)
         say(f"{file}: {found.name} for {found.environment}, {len(found.tasks)} tasks, {planned} of them with a plan")
     for fault in () if as_json else faults:

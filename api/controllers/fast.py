@@ -209,7 +209,7 @@ class Controller:
         return own
 
     def _benchmark(self) -> BenchmarkFrozen:
-        course, templates = self.course, judged_tasks(self.house.views(), self.site, self._templates())
+        course, templates = self.course, judged_tasks(self.house, self.site, self._templates())
         names = [template.template_id for template in templates]
         visible, sealed = (deal_seeds(names, seeds) for seeds in (course.visible_seeds, course.sealed_seeds))
         return freeze_benchmark(first_benchmark_name(self.site), self.site, templates, visible, sealed, course.repeats)

@@ -209,7 +209,7 @@ class SlowController:
         templates, views = tasks_of(self.client, self.course, self.suite), self.house.views()
         name, sizes, seeds = benchmark_name(self.site), self.course.sizes, require(self.suite).suite.seeds
         used = unavailable_instances(self.house, views) | kept_to_judge(views, self.site, templates, seeds)
-        without, among = judged_tasks(views, self.site, templates), seed_ranges(seeds)
+        without, among = judged_tasks(self.house, self.site, templates), seed_ranges(seeds)
         visible, sealed = draw_fresh_seeds(
             name, self.site, without, sizes.amounts(len(without)), used, sizes.rng_seed, among
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agents.envs.admission import STREAM, admit, check_admitted, record, why_not
@@ -12,6 +12,7 @@ from agents.envs.errors import NotAdmitted, OtherSite
 from agents.envs.probing.local import probe_target
 from agents.envs.probing.probes import PROBES, SEEDS, report, tasks_digest
 from agents.envs.probing.target import Target
+from agents.executors.plan import execute
 from eventlog.store import Position
 from projections.environments import ENVIRONMENTS, EnvironmentState
 
@@ -20,6 +21,7 @@ from ..house import House
 from ..queries.facts import require
 from ..reporter import Reporter
 from .connect import Placed
+from .suites import find_checked_suite, suite_of_log
 
 Admit = Callable[[House], None]
 """Admits a site with this house, which appends in the session that holds the site's lock."""
@@ -54,6 +56,23 @@ def target_at(placed: Placed, *, seeds: tuple[int, ...] = SEEDS, rng_seed: int =
     if placed.inside is not None:
         return placed.inside.target(seeds, rng_seed)
     return probe_target(placed.site, placed.environment, seeds=seeds, rng_seed=rng_seed, dialect=placed.dialect)
+
+
+def with_plans(house: House, target: Target, named: str | None = None) -> Target:
+    """The target with the plans of a suite: the named one (a name, a version or a file), else that of its site.
+
+    Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge for a named suite.
+    """
+    if named is not None:
+        found = find_checked_suite(house, target.environment, target.name, named)
+    elif (of_log := suite_of_log(house, target.name)) is None:
+        return target
+    else:
+        found = of_log
+    tasks = [task for task in found.suite.tasks if task.steps]
+    return replace(
+        target, plays={task.graded_as: partial(execute, task.steps, max_steps=task.max_steps) for task in tasks}
+    )
 
 
 def first_admission(placed: Placed, reporter: Reporter) -> Admit | None:

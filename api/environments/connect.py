@@ -95,7 +95,7 @@ def placed_at(house: House, name: str, where: Where = ANEW, dialect: Dialect | N
         return
     running = local_site(name) if where == ANEW else site_elsewhere(house.settings, name, where)
     with running as site:
-        spoken = with_secrets(dialect) or (None if where == ANEW or keeps_contract(site) else Dialect())
+        spoken = with_secrets(dialect) if where == ANEW else dialect_spoken(site, dialect)
         with connect(site, spoken) as environment:
             if spoken is None or not spoken.one_instance:
                 yield Placed(site, environment, dialect=spoken)
@@ -160,6 +160,15 @@ def where_registered(state: RegistrationState) -> Where:
 def dialect_registered(state: RegistrationState) -> Dialect | None:
     """The dialect of a registration, if it has one."""
     return None if state.dialect is None else Dialect.model_validate_json(state.dialect)
+
+
+def dialect_spoken(site: Site, dialect: Dialect | None) -> Dialect | None:
+    """The dialect of a site elsewhere, with its secrets. None is our own contract, which the site is found to keep.
+
+    Without a dialect, a site that does not keep our contract is spoken to by the tolerant client. Raises NoSite,
+    EnvironmentDown, EnvironmentRefused.
+    """
+    return with_secrets(dialect) or (None if keeps_contract(site) else Dialect())
 
 
 def with_secrets(dialect: Dialect | None) -> Dialect | None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from agents.envs.addresses import without_secrets
 from agents.envs.connect import connect
 from agents.envs.contract import TaskText
+from agents.envs.environment import Environment
 from agents.envs.errors import OtherSite
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.sandbox import PORT
-from agents.suites.errors import OtherEnvironment
 from agents.suites.in_log import VersionedSuite, find_suite, next_version
 from agents.suites.suite_file import read_suite
 from agents.suites.tasks import tasks_on
@@ -21,7 +22,7 @@ from eventlog.store import Append, Rejected
 
 from ..errors import NotRegistered
 from ..house import House
-from .connect import Where, is_kept_apart, pool_of, site_elsewhere, with_secrets
+from .connect import Where, dialect_spoken, is_kept_apart, pool_of, site_elsewhere
 from .suites import is_suite_file
 
 STREAM: Final = "environment/{}"
@@ -40,12 +41,9 @@ def register_environment(
     views = house.views()
     versioned, request = None, None
     if suite is not None:
-        found = (
-            VersionedSuite(read_suite(Path(suite))) if is_suite_file(suite) else find_suite(house.store, views, suite)
-        )
-        if not found.suite.serves(name):
-            raise OtherEnvironment(suite=found.suite.name, actual=found.suite.environment, expected=name)
-        tasks_on(found.suite, name, tasks)
+        file = Path(suite) if is_suite_file(suite) else None
+        found = find_suite(house.store, views, suite) if file is None else VersionedSuite(read_suite(file))
+        tasks_on(found.suite, name, tasks, file)
         versioned, request = (found, None) if found.version else next_version(views, found.suite, actor)
     event = EnvironmentRegistered(
         environment=name,
@@ -68,13 +66,14 @@ def register_environment(
 
 def _tasks_graded(house: House, name: str, where: Where, dialect: Dialect | None) -> tuple[TaskText, ...]:
     """The tasks that a site grades, asked of the site. Raises OtherSite if it answers by another name."""
-    if where.pool is not None:
-        with pool_of(name, where, dialect) as pool:
-            return pool.health().tasks
-    with (
-        site_elsewhere(house.settings, name, where) as site,
-        connect(site, with_secrets(dialect)) as environment,
-    ):
+    with ExitStack() as stack:
+        environment: Environment
+        if where.pool is not None:
+            environment = stack.enter_context(pool_of(name, where, dialect))
+        else:
+            site = stack.enter_context(site_elsewhere(house.settings, name, where))
+            environment = connect(site, dialect_spoken(site, dialect))
+            stack.enter_context(environment)
         health = environment.health()
         if health.site != name:
             raise OtherSite(url=environment.admin_url, actual=health.site, expected=name)

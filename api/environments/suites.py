@@ -59,11 +59,9 @@ def find_checked_suite(house: House, client: Environment, site: str, named: str 
 
     Raises NoSuite, OtherEnvironment, NotGradedHere, BadSuite, FileTooLarge.
     """
-    if named is not None and is_suite_file(named):
-        found = VersionedSuite(read_suite(Path(named)))
-    else:
-        found = suite_for(house.store, house.views(), site, named)
-    tasks_on(found.suite, site, client.health().tasks)
+    file = Path(named) if named is not None and is_suite_file(named) else None
+    found = suite_for(house.store, house.views(), site, named) if file is None else VersionedSuite(read_suite(file))
+    tasks_on(found.suite, site, client.health().tasks, file)
     return found
 
 

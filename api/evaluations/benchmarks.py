@@ -32,6 +32,7 @@ from ..environments.suites import bring_in, seeds_on
 from ..errors import AlphaCapped
 from ..house import House
 from ..queries.ledgers import total_alpha
+from .repeats import mark_repeated
 
 
 def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
@@ -40,16 +41,9 @@ def without_plans(templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...
     return tuple(BenchmarkTemplate(**template.model_dump(include=set(kept))) for template in templates)
 
 
-def mark_repeated(views: Views, site: str, templates: Sequence[BenchmarkTemplate]) -> tuple[BenchmarkTemplate, ...]:
-    """The templates, with those marked whose right answer is the same at every seed, as the site's probes found."""
-    state = views.get(ENVIRONMENTS, site)
-    alike = frozenset(() if state is None else state.alike)
-    return tuple(each.model_copy(update={"one_answer": each.oracle_task_id in alike}) for each in templates)
-
-
-def judged_tasks(views: Views, site: str, templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
-    """The templates of a site as a new benchmark holds them: without plans, and marked by what its probes found."""
-    return mark_repeated(views, site, without_plans(templates))
+def judged_tasks(house: House, site: str, templates: Sequence[Template]) -> tuple[BenchmarkTemplate, ...]:
+    """The templates of a site as a new benchmark holds them: without plans, marked where one answer always passes."""
+    return mark_repeated(house, site, without_plans(templates))
 
 
 def benchmark_tasks(found: Sequence[Template], max_steps: int | None = None) -> tuple[BenchmarkTemplate, ...]:
@@ -154,7 +148,7 @@ def renew(
     """
     views = house.views()
     found, used = views.find(BENCHMARKS), unavailable_instances(house, views)
-    judged = mark_repeated(views, benchmark.environment, benchmark.templates if templates is None else templates)
+    judged = mark_repeated(house, benchmark.environment, benchmark.templates if templates is None else templates)
     among = seed_ranges(seeds or seeds_on(house, benchmark.environment))
     fresh = successor(benchmark, found, used, rng_seed=rng_seed, amounts=amounts, templates=judged, among=among)
     return freeze_on(house, fresh, actor)

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from agents.envs.command import command_site
-from agents.envs.foreign.dialect import read_dialect
+from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.envs.provider import Site
 from api.cli.main import run_command
+from api.environments.connect import placed_at
+from api.house import House
 from tests.conftest import Database
 from tests.foreign_site import TASK, TOKEN, Speech
 from tests.preview_host import preview_of, recorded_api
@@ -79,6 +81,21 @@ def test_a_plain_address_needs_no_description(site: Site, shared_site: SharedSit
     ours = shared_site("helpdesk")
     code, out, _ = flywheel("list", "--url", ours.url, "--admin-url", ours.admin_url, "--json")
     assert {row["site"] for row in json.loads(out)} == {"helpdesk"}
+
+
+def test_an_address_without_a_dialect_is_registered_and_spoken_to_by_the_tolerant_client(
+    site: Site, flywheel: Flywheel, empty_house: House
+) -> None:
+    code, _, err = flywheel("add", "harbour", "--url", site.url)
+    assert code != 0
+    assert "says that it is 'foreign': expected 'harbour'" in " ".join(err.split())
+    assert empty_house.store.head() == 0
+    with command_site("harbour", Speech(introduced=True).command(), TOKEN) as introduced:
+        code, _, err = flywheel("add", "harbour", "--url", introduced.url)
+        assert code == 0, err
+        with placed_at(empty_house, "harbour") as placed:
+            made = placed.environment.reset(5)
+            assert (placed.environment.oracle(made, TASK).passed, placed.dialect) == (False, Dialect())
 
 
 def test_a_site_in_a_sandbox(site: Site, flywheel: Flywheel, monkeypatch: pytest.MonkeyPatch) -> None:

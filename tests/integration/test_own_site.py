@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from api.cli.main import run_command
 from api.house import House
+from api.queries.runs import show_run
 from eventlog.events import EvaluationOpened, RewardGraded, SweepPlanned, VerdictReached
 from projections.suites import SUITES
 from tests.conftest import Database
@@ -121,6 +123,12 @@ def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_t
     assert flywheel("rollout", "sweep", "shop", "--seeds", "0", "--suite", str(sound), "--verify-steps")[0] == 0
     rewards = [each.event for each in empty_house.store.read(types=["RewardGraded"])]
     assert {(each.passed, each.terms.steps) for each in rewards if isinstance(each, RewardGraded)} == {(True, 100_000)}
+    (run,) = [each.run for each in rewards if isinstance(each, RewardGraded)]
+    code, out, _ = flywheel("runs", "show", run)
+    assert re.search(r"step_reward\s+0\.1\b", out), out
+    shown = show_run(empty_house.store, empty_house.views(), run)
+    assert shown.reward is not None
+    assert (shown.reward.steps, shown.reward.score) == (100_000, 1_000_000)
     for seeds, suite in (("1", "shop@1"), ("2", "shop@2")):
         assert flywheel("rollout", "sweep", "shop", "--seeds", seeds, "--suite", suite)[0] == 0
     sweeps = [each.event for each in empty_house.store.read(types=["SweepPlanned"])]
@@ -134,6 +142,26 @@ def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_t
     assert isinstance(opened, EvaluationOpened)
     (plan,) = opened.suite
     assert b"/jackets" in empty_house.blobs.get(plan.plan).body
+
+
+@pytest.mark.parametrize("shown_by", ["plans", "runs"])
+def test_a_task_whose_answer_never_changes_is_named_before_it_is_judged(
+    flywheel: Flywheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown_by: str
+) -> None:
+    with serve_own_site(tmp_path, answer="7") as shop:
+        monkeypatch.setenv(TOKEN, shop.token)
+        sound = shop.suite.read_text().replace('url = "/jackets"', 'url = "/jacket-7"')
+        lines = [line for line in sound.splitlines() if "the cheapest jacket, the first" not in line]
+        (tmp_path / "sound.toml").write_text("\n".join(lines))
+        assert flywheel("env", "add", "shop", *shop.place, "--suite", str(shop.suite))[0] == 0
+        more = ("--suite", "sound.toml")
+        code, out, err = flywheel("env", "probe", "shop", *(more if shown_by == "plans" else ()), "--json")
+        assert (code, json.loads(out)["alike"]) == (0, ["shop.buy"] if shown_by == "plans" else []), err
+        if shown_by == "runs":
+            assert flywheel("rollout", "sweep", "shop", "--seeds", "0-2", "--siblings", "1", *more)[0] == 0
+        freeze = ("benchmark", "freeze", "b", "--site", "shop", "--sealed", "2", "--visible", "1")
+        code, out, err = flywheel(*freeze)
+        assert (code, "the same at every seed of shop.buy" in " ".join(out.split())) == (0, True), err
 
 
 @pytest.mark.parametrize("command", ["freeze", "run"])
@@ -162,8 +190,8 @@ BAD = {
     "header": (["--dialect", 'headers = { X-Key = "secret" }'], "the value of the header X-Key stands in its dialect"),
     "dialect": (["--dialect", 'paths = { health = "/nowhere" }'], "health"),
     "fields": (["--suite", 'nome = "shop"'], "line 1, nome: Extra inputs"),
-    "ungraded": (["--suite", 'oracle_task = "shop.sell"'], "the oracle task 'shop.sell': expected task ids that shop"),
-    "environment": (["--suite", 'environment = "harbour"'], "is for the environment 'harbour'"),
+    "ungraded": (["--suite", 'oracle_task = "shop.sell"'], "tasks.0.oracle_task) has task 'shop.buy' with the oracle"),
+    "environment": (["--suite", 'environment = "harbour"'], "line 1, environment) is for the environment 'harbour'"),
     "unknown": (["--suite-name", "harbour"], "no suite 'harbour'"),
     "token": (["--token"], "FLYWHEEL_ENV_NONE is not set"),
 }
@@ -197,6 +225,26 @@ def test_a_registration_that_does_not_fit_is_one_sentence_and_records_nothing(
     assert code != 0
     assert said in " ".join(err.split()), err
     assert {"SuiteRegistered", "EnvironmentRegistered"} & kinds(empty_house) == set()
+
+
+def test_a_suite_file_is_checked_against_the_site_by_line_and_field(
+    flywheel: Flywheel, shop: OwnSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, shop.token)
+    assert flywheel("suite", "check", str(shop.suite), *shop.place)[0] == 0
+    file, other = tmp_path / "ungraded.toml", tmp_path / "other.toml"
+    file.write_text(_with(shop.suite.read_text(), 'oracle_task = "shop.sell"'))
+    other.write_text(_with(shop.suite.read_text(), 'environment = "harbour"'))
+    assert flywheel("suite", "check", str(file))[0] == 0
+    code, out, _ = flywheel("suite", "check", str(file), *shop.place, "--json")
+    line = 1 + file.read_text().splitlines().index('oracle_task = "shop.sell"')
+    told = f"line {line}, tasks.0.oracle_task: 'shop.sell' is no task that shop grades; expected shop.buy"
+    assert (code, json.loads(out)["faults"]) == (1, [told])
+    code, out, _ = flywheel("suite", "check", str(other), *shop.place)
+    assert (code, " ".join(out.split()).endswith("environment: it is 'harbour'; the site answers as 'shop'")) == (
+        1,
+        True,
+    )
 
 
 def _with(suite: str, line: str) -> str:

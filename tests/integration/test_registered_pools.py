@@ -118,6 +118,17 @@ def test_a_pool_that_cannot_be_registered_leaves_nothing(
     assert house.store.head() == head
 
 
+@pytest.mark.reads
+def test_a_pool_whose_dialect_names_another_site_is_not_registered(
+    flywheel: Flywheel, house: House, tmp_path: Path
+) -> None:
+    head, words = house.store.head(), registering(tmp_path)
+    Path(words[words.index("--dialect") + 1]).write_text(json.dumps(DIALECT.model_dump(mode="json") | {"site": "quay"}))
+    code, _, err = flywheel(*words)
+    assert (code, "says that it is 'quay': expected 'chandlery'" in " ".join(err.split())) == (1, True), err
+    assert house.store.head() == head
+
+
 def _shown(flywheel: Flywheel, *words: str) -> Any:
     code, out, err = flywheel(*words, "--json")
     assert code == 0, err

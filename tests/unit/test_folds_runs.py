@@ -108,6 +108,14 @@ def test_a_reward_says_how_it_was_shaped_and_an_older_one_that_it_was_not() -> N
     assert (state.shaping, state.shaped, state.process, state.progress) == (None, None, None, None)
 
 
+def test_a_reward_says_what_the_steps_earned_beside_the_score() -> None:
+    given = graded()
+    terms = [given.terms.model_copy(update={"steps": steps}) for steps in (200_000, 0, None)]
+    earned = [given.model_copy(update={"terms": each}) for each in terms]
+    assert [only(REWARDS, each).steps for each in earned] == [200_000, 0, None]
+    assert {only(REWARDS, each).score for each in earned} == {1_000_000}
+
+
 def test_a_group_keeps_its_siblings_in_order_of_index_whoever_comes_first() -> None:
     state = group(started("r2", index=2), started("r0", index=0), started("r1", index=1, spec__candidate="w"))
     assert [(s.run, s.index, s.candidate) for s in state.siblings] == [("r0", 0, None), ("r1", 1, "w"), ("r2", 2, None)]

@@ -14,7 +14,7 @@ from agents.suites.bundled import bundled_for, bundled_suites
 from agents.suites.errors import BadSuite, NoPlan, NoSuite, NotGradedHere, OtherEnvironment
 from agents.suites.in_log import VersionedSuite, find_suite, register_suite, suite_for
 from agents.suites.suite_file import check_suite, read_suite, suite_digest, suite_from, suite_text
-from agents.suites.tasks import operations_of, refuse_planless, templates_of
+from agents.suites.tasks import misfits, operations_of, refuse_planless, tasks_on, templates_of
 from eventlog.events import EnvironmentRegistered, Step, Suite, SuiteSeeds
 from eventlog.memory import MemoryStore
 from eventlog.store import Append
@@ -99,6 +99,18 @@ def test_a_suite_is_for_its_environment_and_for_the_tasks_that_it_grades(file: P
         templates_of(read_suite(file), "shop", GRADED[1:])
     with pytest.raises(OtherEnvironment, match="'shop'"):
         templates_of(read_suite(file), "harbour", GRADED)
+    with pytest.raises(NotGradedHere, match=r"shop \(.*suite\.toml, line 11, tasks\.0\.oracle_task\) has task 'buy'"):
+        tasks_on(read_suite(file), "shop", GRADED[1:], file)
+    with pytest.raises(NotGradedHere, match=r"suite\.toml, line 20, tasks\.1\.id\) has task 'shop\.sell'"):
+        tasks_on(read_suite(file), "shop", GRADED[:2], file)
+    with pytest.raises(OtherEnvironment, match=r"suite\.toml, line 3, environment\) is for the environment 'shop'"):
+        tasks_on(read_suite(file), "harbour", GRADED, file)
+    assert [place for place, _ in misfits(read_suite(file), "shop", ())] == [
+        ("tasks", 0, "oracle_task"),
+        ("tasks", 1, "id"),
+        ("tasks", 2, "id"),
+    ]
+    assert list(misfits(read_suite(file), "shop", GRADED)) == []
 
 
 def test_a_suite_of_a_family_serves_each_environment_with_the_tasks_that_it_grades(file: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from itertools import pairwise
 
+from .answers import FEWEST_SEEDS, aim_of, is_one_answer
 from .target import Failed, Skipped, Target
 
 
@@ -12,7 +13,8 @@ def two_seeds(target: Target) -> str:
     """Check that one seed always gives one state, and that two seeds differ in state and in some answer.
 
     Instances are made one after another, so that a site of one instance can be asked. Tasks whose answer is the same at
-    both seeds are named, and noted in `target.alike`: for them N seeds are one task.
+    both seeds are named, and noted in `target.alike`: for them N seeds are one task. Without a known solution, answers
+    are known where the suite's plan passes.
     """
     found: dict[str, int] = {}
     for seed in target.seeds:
@@ -25,7 +27,7 @@ def two_seeds(target: Target) -> str:
     if len(target.seeds) == 1:
         raise Skipped("one seed was given; two are needed to be compared")
     if target.solve is None:
-        return f"{len(found)} seeds, {len(found)} states; answers are not compared, since none is known by its seed"
+        return f"{len(found)} seeds, {len(found)} states; {_compare_by_plans(target)}"
     answer, other = target.seeds[:2]
     alike = [task.task_id for task in target.graded_by_deeds if _is_passed_by(target, task.task_id, other, answer)]
     if alike and len(alike) == len(target.graded_by_deeds):
@@ -34,6 +36,39 @@ def two_seeds(target: Target) -> str:
         target.alike.update(alike)
         return f"{len(found)} seeds, {len(found)} states; the same answer passes at every seed: {', '.join(alike)}"
     return f"{len(found)} seeds, {len(found)} states; no answer of seed {answer} passes at seed {other}"
+
+
+def _compare_by_plans(target: Target) -> str:
+    """Note the tasks whose plan passes at every seed by the same changes, and say what was compared."""
+    if not target.plays:
+        return "answers are not compared, since none is known by its seed and no plan by a suite"
+    if len(target.seeds) < FEWEST_SEEDS:
+        return f"answers are not compared, since plans have to pass at {FEWEST_SEEDS} seeds"
+    aims = {task.task_id: _aims_by_plan(target, task.task_id) for task in target.graded_by_deeds}
+    alike = [task_id for task_id, found in aims.items() if is_one_answer(found)]
+    target.alike.update(alike)
+    varied = [task_id for task_id, found in aims.items() if len(set(found.values())) > 1]
+    told = f"plans show the answers of {len(alike) + len(varied)} of {len(aims)} tasks"
+    return f"{told}; the same changes pass at every seed: {', '.join(alike)}" if alike else told
+
+
+def _aims_by_plan(target: Target, task_id: str) -> dict[int, str]:
+    """What the suite's plan changed where it passed, by seed; no further seed is asked once nothing can be shown."""
+    play, found = target.plays.get(task_id), dict[int, str]()
+    if play is None:
+        return found
+    for seed in target.seeds:
+        with target.new_instance(seed) as instance:
+            with target.visit(instance) as session:
+                play(session)
+            passed = target.environment.oracle(instance, task_id).passed
+            aim = aim_of(target.environment.mutations(instance)) if passed else None
+        if aim is None:
+            break
+        found[seed] = aim
+        if len(set(found.values())) > 1:
+            break
+    return found
 
 
 def _start_of(target: Target, seed: int) -> str:

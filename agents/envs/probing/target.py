@@ -33,6 +33,9 @@ class Skipped(Exception):
 Solve = Callable[[Session, str, int], None]
 """Do a task (by id) in a session with the correct answer for a seed. May raise Absent."""
 
+Play = Callable[[Session], object]
+"""Play the plan of a task in a session. May fail to do the task."""
+
 Visit = Callable[[Instance], Session]
 """Open a session in an instance."""
 
@@ -70,7 +73,8 @@ class Target:
     `solve` is None if no solution is known, `start` if the process is not ours to kill. `url` is the admin address
     shown in reports, None for a site that we started. `headers` are sent with every page request. `deeds` replace
     visit and solution if the pages cannot be visited over HTTP. `one_instance` is true for a site that serves one
-    instance at a time. Probes note in `alike` the tasks whose right answer is the same at every seed.
+    instance at a time. `plays` are the plans of its suite, by task id: plans may be wrong, so they show answers only
+    where they pass. Probes note in `alike` the tasks whose right answer is the same at every seed.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Target:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deeds: Deeds | None = None
     one_instance: bool = False
+    plays: Mapping[str, Play] = field(default_factory=dict)
     alike: set[str] = field(default_factory=set)
 
     @property

@@ -1,0 +1,23 @@
+"""Tasks whose right answer is the same at every seed, told by what passing changes were aimed at. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ..contract import Mutation
+
+FEWEST_SEEDS: Final = 3
+"""Passed seeds that have to agree: of two, a task with few possible answers often has the same one by chance."""
+
+
+def aim_of(changes: Sequence[Mutation]) -> str | None:
+    """What changes were aimed at: their operations, targets and payloads in order; None without a change."""
+    aims = [[each.operation, each.target_type, each.target_id, dict(each.payload)] for each in changes]
+    return json.dumps(aims, sort_keys=True) if aims else None
+
+
+def is_one_answer(aims: Mapping[int, str]) -> bool:
+    """True if the passing changes of enough seeds were aimed at the same."""
+    return len(aims) >= FEWEST_SEEDS and len(set(aims.values())) == 1
