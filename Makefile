@@ -137,7 +137,7 @@ demo-real: .venv/.serving ## SmolLM2 learns sums from its own runs, against a ma
 demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
 	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)
 
-demo-delegation: .venv/.dev ## a task that one pass does not solve, ablations, reuse across runs, kills (ARGS=--quick for a trial)
+demo-delegation: .venv/.serving ## a task that one pass does not solve, ablations, reuse across runs, kills (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.delegation $(ARGS)
 
 fuzz-delegation: .venv/.dev ## 10,000 hostile manager outputs and 2,000 hostile tools, with canaries (ARGS="--tools 100" for a trial)

@@ -103,6 +103,9 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
             "subtask_id": text,
             "skills": names,
             "tools_allowed": names,
+            "output_contract": _object_schema({"required_fields": names}),
+            "inherited_state_keys": names,
+            "codemode": _object_schema({"tool_creation": {"type": "boolean"}}),
             "as_submanager": {"type": "boolean"},
             "tests_hypothesis": text,
         }

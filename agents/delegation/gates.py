@@ -21,15 +21,10 @@ _STUBS: Final = frozenset({"n/a", "none", "todo", "tbd", "...", "placeholder"})
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The gate that rejects a final result, and what is missing; two of one `payload` are the same rejection."""
+    """The gate that rejects a final result, and what is missing."""
 
     gate: Gate
     why: str
-
-    @property
-    def payload(self) -> str:
-        """Content by which two rejections are told apart."""
-        return f"{self.gate}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +77,8 @@ AfterRejection = Literal["go_on", "repair", "end"]
 def after_rejections(rejections: Sequence[str], most: int) -> AfterRejection:
     """Consequence of rejections, the newest last, none of them separated by a delegation.
 
-    After `most` of one payload the manager is asked for a repair of exactly that; after as many again, or if there is
-    nothing to repair, the loop ends.
+    After `most` that are alike the manager is asked for a repair of exactly that; after as many again, or if there is
+    nothing to repair, the loop ends. Rejections that differ from one another end it after three times as many.
     """
     alike = 0
     for each in reversed(rejections):
@@ -91,7 +86,7 @@ def after_rejections(rejections: Sequence[str], most: int) -> AfterRejection:
             break
         alike += 1
     if alike < most:
-        return "go_on"
+        return "end" if len(rejections) >= 3 * most else "go_on"
     if rejections[-1].startswith("presence") or alike >= 2 * most:
         return "end"
     return "repair"

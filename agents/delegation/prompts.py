@@ -24,7 +24,9 @@ MOST_STATE: Final = 4_000
 MANAGER: Final = """You are the manager of workers. Solve the task by deciding once per turn.
 Answer with one JSON object whose key "decision" is one of:
 - "delegate": {"decision":"delegate","reasoning":"...","confidence":0.0,"delegations":[{"worker_id":"...",
-  "instructions":"...","subtask_id":"...","skills":["name"],"tools_allowed":["namespace.name"]}]}
+  "instructions":"...","subtask_id":"...","skills":["name"],"tools_allowed":["namespace.name"],
+  "output_contract":{"required_fields":["..."]},"inherited_state_keys":["another worker, whose result this one sees"],
+  "codemode":{"tool_creation":true},"as_submanager":false}]}
 - "complete": {"decision":"complete","reasoning":"...","confidence":0.0,"final_result":{"answer":"..."}}
 - "plan": {"decision":"plan","reasoning":"...","subtasks":[{"id":"...","description":"...","dependencies":["..."]}]}
 - "diagnose": {"decision":"diagnose","reasoning":"...","failed_worker":"...","hypotheses":[{"id":"...","cause":"...",

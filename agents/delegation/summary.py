@@ -34,7 +34,7 @@ def rolling_summary(entries: Sequence[SummaryEntry], window: int) -> str:
         "## Confidence Trend",
         " → ".join(f"Iter {each.iteration}: {in_words(each.confidence)}" for each in entries[-TREND:]),
         "",
-        f"## Last {len(recent)} Iterations (Detail)",
+        "## Recent Iterations (Detail)",
     ]
     for each in reversed(recent):
         lines += [f"### Iteration {each.iteration}", f"- Confidence: {in_words(each.confidence)}"]

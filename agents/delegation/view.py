@@ -11,6 +11,7 @@ from projections.delegation.skills import SkillCatalogue
 
 from .budget import budget_fraction_remaining
 from .evaluation import appraise
+from .gates import after_rejections
 from .journal import journal_line
 from .plan import plan_lines
 from .prompts import ManagerView
@@ -50,7 +51,8 @@ def summary_of(state: LoopState, config: LoopConfig) -> str:
 def _feedback(state: LoopState, config: LoopConfig) -> str:
     """Why the last decision was not followed; else what the last results are worth."""
     if state.feedback:
-        return state.feedback
+        repeats = after_rejections(state.rejections, config.completion.max_rejected_completions) == "repair"
+        return f"{state.feedback}; delegate a repair of exactly this" if repeats else state.feedback
     waits = f"{state.deferred} delegations did not run, for there were too many or their subtask waits. "
     told = waits if state.deferred else ""
     if not state.history or state.history[-1].iteration != state.iteration or not config.summary.enabled:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
-from agents.delegation.autonomy import AutonomyLevel, config_for
+from agents.delegation.autonomy import AutonomyLevel, autonomy_of, compliance, config_for
 from agents.delegation.summary import in_words
 from agents.edited_files import read_edited
 from agents.executors.delegation.opening import MOST_TASK
-from eventlog.events import LoopConfig, LoopLimits
+from eventlog.events import LoopConfig
 
-from ..errors import BadLoopBudget
 from ..queries.loops import list_loops, show_loop
+from .delegate_options import (
+    BudgetOf,
+    GraderOf,
+    Level,
+    ModelOf,
+    SummaryFile,
+    ValidatorOf,
+    Weaker,
+    WorkerCommand,
+    WorkerModel,
+    ground_truth,
+    loop_means,
+    read_budget,
+)
 from .loop_replay import print_loop_replay
 from .loop_view import LoopReporter
 from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
@@ -32,42 +41,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Delegation loops: run, resume, answer, list, show, replay.", no_args_is_help=True)
 
-DIMENSIONS = {
-    "loops": "max_loops",
-    "workers": "max_total_workers",
-    "tokens": "max_total_tokens",
-    "seconds": "max_wall_time",
-    "tool_calls": "max_tool_calls",
-    "depth": "max_depth",
-}
-
-
-class Level(StrEnum):
-    """How much a loop may do by itself."""
-
-    A0 = "A0"
-    A1 = "A1"
-    A2 = "A2"
-    A3 = "A3"
-    A4 = "A4"
-
-
-ModelOf = Annotated[
-    str | None, typer.Option("--model", help="The manager's model at the configured endpoint [FLYWHEEL_MODEL].")
-]
-WorkerModel = Annotated[str | None, typer.Option(help="The workers' model [the manager's].")]
-WorkerCommand = Annotated[
-    str | None, typer.Option(help="A command as worker: the order as JSON on its input, a JSON object on its output.")
-]
-Weaker = Annotated[
-    bool,
-    typer.Option("--weaker-sandbox", help="Allow tools behind namespaces and seccomp alone if bubblewrap is missing."),
-]
-BudgetOf = Annotated[
-    str | None,
-    typer.Option(help=f"Limits such as loops=20,tokens=200000,seconds=600; of {', '.join(DIMENSIONS)}."),
-]
-SummaryFile = Annotated[Path | None, typer.Option(help="Write the rolling summary to this file as it changes.")]
 LoopName = Annotated[str, typer.Argument(metavar="RUN", help="The loop's name.")]
 
 
@@ -77,6 +50,8 @@ def run(  # noqa: PLR0917 each is an option
     model: ModelOf = None,
     worker_model: WorkerModel = None,
     worker_command: WorkerCommand = None,
+    grader: GraderOf = None,
+    validator: ValidatorOf = None,
     budget: BudgetOf = None,
     autonomy: Annotated[
         Level, typer.Option(help="A1 iterates, A2 plans, A3 writes tools, A4 delegates on.")
@@ -93,8 +68,11 @@ def run(  # noqa: PLR0917 each is an option
     level: AutonomyLevel = autonomy.value
     config = config_for(level, LoopConfig(budget=read_budget(budget)))
     request = LoopRequest(_task(task), config, seed, reuse=not fresh)
-    reporter = LoopReporter()
-    with open_project() as house, _means(house, model, worker_model, worker_command, weaker=weaker_sandbox) as means:
+    reporter, truth = LoopReporter(), ground_truth(grader, validator)
+    with (
+        open_project() as house,
+        loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
+    ):
         _warn_without_sandbox(reporter, means)
         with reporter.show_live():
             state = start_loop(house, request, means, _progress(reporter, summary))
@@ -102,20 +80,26 @@ def run(  # noqa: PLR0917 each is an option
 
 
 @app.command()
-def resume(
+def resume(  # noqa: PLR0917 each is an option
     run: LoopName,
     model: ModelOf = None,
     worker_model: WorkerModel = None,
     worker_command: WorkerCommand = None,
+    grader: GraderOf = None,
+    validator: ValidatorOf = None,
     weaker_sandbox: Weaker = False,
     summary: SummaryFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a loop that was interrupted, where it was."""
+    """Go on with a loop that was interrupted, where it was. It takes the options that the loop was started with."""
     from ..controllers.delegation import resume_loop
 
-    reporter = LoopReporter()
-    with open_project() as house, _means(house, model, worker_model, worker_command, weaker=weaker_sandbox) as means:
+    reporter, truth = LoopReporter(), ground_truth(grader, validator)
+    with (
+        open_project() as house,
+        loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
+    ):
+        _warn_without_sandbox(reporter, means)
         with reporter.show_live():
             state = resume_loop(house, run, means, _progress(reporter, summary))
         _print_end(house, state, as_json=as_json)
@@ -174,6 +158,7 @@ def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
         ("question", state.question),
         ("strategy", state.strategy),
         ("sandbox", state.sandbox),
+        ("autonomy", _describe_autonomy(state)),
         (
             "spent",
             f"{spent.loops} loops, {spent.workers} workers, {spent.tokens} tokens, {spent.tool_calls} tool calls",
@@ -188,6 +173,13 @@ def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
     table(("iteration", "decision", "confidence", "why"), decided, empty="no decision yet")
 
 
+def _describe_autonomy(state: LoopState) -> str:
+    """The level that a loop complies with, and the mechanisms that it leaves off."""
+    config = state.loop_config()
+    off = [name for name, is_on in compliance(config).items() if not is_on]
+    return f"{autonomy_of(config)}{', without: ' + ', '.join(off) if off else ', every mechanism on'}"
+
+
 @app.command()
 def replay(run: LoopName, as_json: AsJson = False) -> None:
     """Make every prompt of a loop again from the log, and read every answer again, without a model.
@@ -196,47 +188,6 @@ def replay(run: LoopName, as_json: AsJson = False) -> None:
     """
     with open_project() as house:
         print_loop_replay(house, run, as_json=as_json)
-
-
-def read_budget(given: str | None) -> LoopLimits:
-    """Limits of a text such as `loops=20,tokens=1000`; the defaults where it names none. Raises BadLoopBudget."""
-    found: dict[str, int] = {}
-    for part in (given or "").split(","):
-        name, _, value = part.strip().partition("=")
-        if not part.strip():
-            continue
-        if name not in DIMENSIONS or not (value.isascii() and value.isdigit()) or len(value) > 12:  # noqa: PLR2004
-            expected = f"whole numbers such as loops=20, of {', '.join(DIMENSIONS)}"
-            raise BadLoopBudget(actual=part.strip(), expected=expected)
-        found[DIMENSIONS[name]] = int(value)
-    if found.get("max_depth", 0) > 10:  # noqa: PLR2004 levels, as the event says
-        raise BadLoopBudget(actual=given, expected="a depth of at most 10")
-    return LoopLimits(**found)
-
-
-@contextmanager
-def _means(
-    house: House, model: str | None, worker_model: str | None, worker_command: str | None, *, weaker: bool
-) -> Iterator[LoopMeans]:
-    """Means of a loop: models at the configured endpoint, or a command as worker; the best sandbox there is."""
-    from agents.executors.delegation.loop import LoopMeans
-    from agents.executors.delegation.sandbox import choose_sandbox
-    from agents.executors.delegation.workers import CommandWorker, ModelWorker, Worker
-
-    from ..sweeps.models import agent_model
-
-    with agent_model(house.settings, model) as manager:
-        sandbox = choose_sandbox(weaker=weaker)
-        if worker_command is not None:
-            if not shlex.split(worker_command):
-                raise typer.BadParameter("--worker-command is empty; expected a command")
-            command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
-            yield LoopMeans(manager, command, sandbox, repairer=manager)
-        elif worker_model is None or worker_model == model:
-            yield LoopMeans(manager, ModelWorker(manager), sandbox, repairer=manager)
-        else:
-            with agent_model(house.settings, worker_model) as working:
-                yield LoopMeans(manager, ModelWorker(working), sandbox, repairer=working)
 
 
 def _progress(reporter: LoopReporter, file: Path | None) -> Any:

@@ -193,13 +193,13 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
     """
     import dataclasses
 
-    from projections.delegation.loops import LOOPS
-
     from ..history.replay import replay_run
+    from ..queries.loops import newest_loop
 
     with open_project() as house:
-        if house.views().get(LOOPS, run) is not None:
-            print_loop_replay(house, run, as_json=as_json)
+        loop = newest_loop(house.views(), run)
+        if loop is not None:
+            print_loop_replay(house, loop, as_json=as_json)
             return
         found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:

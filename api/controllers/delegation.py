@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from agents.executors.delegation.errors import LoopEnded, NoSuchLoop, NothingAsked
+from agents.executors.delegation.errors import LoopEnded, LoopPlayedOtherwise, NoSuchLoop, NothingAsked
 from agents.executors.delegation.executor import JournalOf, run_of_loop
 from agents.executors.delegation.fanout import SubmanagerTree
 from agents.executors.delegation.journal import LoopJournal
@@ -61,9 +61,10 @@ def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: P
 
 
 def resume_loop(house: House, loop: str, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
-    """Go on with an open loop. Raises NoSuchLoop, LoopEnded, ControllerBusy, ModelFailure."""
+    """Go on with an open loop. Raises NoSuchLoop, LoopEnded, LoopPlayedOtherwise, ControllerBusy, ModelFailure."""
     with journal_alone(house, loop) as journal:
         refuse_ended(journal)
+        refuse_other_means(journal, means)
         if journal.state.status == "waiting":
             return journal.state
         return DelegationLoop(journal, means, progress, SubmanagerTree(total=count_submanagers(journal))).run()
@@ -97,6 +98,27 @@ def refuse_ended(journal: LoopJournal) -> None:
         raise NoSuchLoop(actual=journal.loop)
     if not journal.state.is_open:
         raise LoopEnded(loop=journal.loop, actual=journal.state.status)
+
+
+def refuse_other_means(journal: LoopJournal, means: LoopMeans) -> None:
+    """Raise LoopPlayedOtherwise unless manager, worker, sandbox and grader are those that a loop was opened with."""
+    state = journal.state
+    grader = {True: "a grader", False: "no grader"}
+    recorded = (
+        f"the manager {state.manager!r}",
+        f"the worker {state.worker!r}",
+        f"the sandbox {state.sandbox!r}",
+        grader[state.graded],
+    )
+    brought = (
+        f"the manager {means.manager.name[:200]!r}",
+        f"the worker {means.worker.name[:200]!r}",
+        f"the sandbox {means.sandbox.kind!r}",
+        grader[means.truth.is_graded],
+    )
+    for expected, actual in zip(recorded, brought, strict=True):
+        if actual != expected:
+            raise LoopPlayedOtherwise(loop=state.loop, expected=expected, actual=actual)
 
 
 def count_submanagers(journal: LoopJournal) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from eventlog.blobs import BlobStore
 from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
-from projections.delegation.loop_state import LoopState
+from projections.delegation.loop_state import LOOP_MARK, LoopState
 from projections.delegation.loops import LOOPS
 from projections.delegation.skills import SKILLS, SkillState
 from projections.delegation.stalls import LOOP_STALLS, StallState
@@ -62,6 +62,15 @@ def list_loops(views: Views, *, after: str | None = None, limit: int | None = No
     """A page of loops in order of name, and the name to continue after."""
     page, following = page_after(views, LOOPS, after, limit)
     return [_row(state) for state in page.values()], following
+
+
+def newest_loop(views: Views, name: str) -> str | None:
+    """The loop of this name, or the last loop of the delegated run of this name; None if there is neither."""
+    if views.get(LOOPS, name) is not None:
+        return name
+    found = views.find(LOOPS, f"{name[:150]}{LOOP_MARK}")
+    roots = [(state.opened_at, loop) for loop, state in found.items() if state.parent is None]
+    return max(roots)[1] if roots else None
 
 
 def show_loop(views: Views, blobs: BlobStore, loop: str) -> LoopAnswer:

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from agents.delegation.autonomy import config_for
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.sandbox import ToolSandbox, choose_sandbox
 from eventlog.blobs import MemoryBlobs, PostgresBlobs
@@ -50,6 +51,8 @@ def main(
     rows = iteration_rows(max(journals, key=lambda each: each.state.iteration))
     _print(rows)
     figures = {"solved": _solved(journals), "iterations": _mean_iterations(journals)}
+    once = [_memory_run(World(number), box, config_for("A0", config_without())) for number in range(tasks)]
+    figures["solved_in_one_pass"] = _solved(once)
     for name in ABLATIONS:
         without = [_memory_run(World(number), box, config_without(name)) for number in range(max(1, tasks // 4))]
         figures[f"solved_without_{name}"] = _solved(without)
@@ -67,6 +70,7 @@ def main(
     figures["minutes"] = (time.perf_counter() - began) / 60
     targets = {
         "solved": at_least(1),
+        "solved_in_one_pass": at_most(0),
         **{f"solved_without_{name}": at_most(0) for name in ABLATIONS},
         "iterations_saved_by_earlier_runs": at_least(0.01),
         "killed_runs": at_least(50),

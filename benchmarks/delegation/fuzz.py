@@ -16,7 +16,7 @@ from agents.executors.delegation.sandbox import ToolSandbox, choose_sandbox
 from eventlog.events import ToolsConfig
 
 from ..report import at_least, at_most, report
-from .hostile import canary, count_decisions, hostile_tool
+from .hostile import canary, count_decisions, count_ends, hostile_tool
 
 _SLOW_EVERY = 100
 
@@ -24,14 +24,17 @@ _SLOW_EVERY = 100
 def main(
     *,
     outputs: Annotated[int, typer.Option(min=1, help="Manager outputs.")] = 10_000,
+    loops: Annotated[int, typer.Option(min=1, help="Whole loops that hear nothing but such outputs.")] = 500,
     tools: Annotated[int, typer.Option(min=1, help="Tools.")] = 2_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw.")] = 1,
 ) -> None:
     """Read so many outputs and run so many tools in the sandbox, whatever the static checks say of them."""
     began = time.perf_counter()
     decisions = count_decisions(seed, outputs)
+    ends = count_ends(seed, loops)
     box = choose_sandbox()
-    figures = {"outputs": float(outputs), "outputs_that_were_decisions": float(decisions)}
+    figures = {"outputs": float(outputs), "outputs_that_were_decisions": float(decisions), "loops": float(loops)}
+    figures |= {"loops_crashed": float(ends["crashed"]), "loops_that_did_not_end": float(ends["open"])}
     left_out = {}
     if box.kind == "bubblewrap":
         refused, alive = _run_tools(box, seed, tools)
@@ -40,6 +43,7 @@ def main(
         left_out["tools"] = "bubblewrap cannot run here"
     figures["minutes"] = (time.perf_counter() - began) / 60
     targets = {"outputs": at_least(10_000), "tools": at_least(2_000), "escapes": at_most(0)}
+    targets |= {"loops_crashed": at_most(0), "loops_that_did_not_end": at_most(0)}
     report("fuzz-delegation", figures, targets, left_out=left_out)
 
 

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from eventlog.events import LoopConfig
 
 
+LOOP_MARK = ".loop"
+"""What follows a run's name in the name of a loop that plays it, before the loop's number."""
+
+
 class Delegated(Struct, frozen=True, kw_only=True):
     """A finished delegation: mean confidence in millionths, findings as a line, critiques after repair."""
 

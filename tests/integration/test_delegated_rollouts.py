@@ -16,7 +16,6 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.provider import Site
 from agents.executors.delegation.executor import DelegationExecutor
 from agents.executors.delegation.journal import LoopJournal
-from agents.executors.delegation.replay import replay_loop
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import Completion, CompletionRequest, Offers
 from agents.models.openai import OpenAI, OpenAISettings
@@ -150,7 +149,8 @@ def test_a_sweep_of_delegated_runs_is_graded_grouped_and_gone_on_with(
         journal = journals_of(empty_house)(f"{run}.loop")
         state = journal.state
         assert (state.status, state.graded, list(journal.skills.skills)) == ("complete", True, ["phone_numbers"])
-        assert replay_loop(empty_house.store, empty_house.blobs, f"{run}.loop").divergence is None
+        assert run_command(["runs", "replay", run]) == 0
+        assert "decisions of " in capsys.readouterr().out
     assert [each.skill for each in offered_skills(now, LoopConfig())] == ["phone_numbers"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -179,3 +180,33 @@ def test_skills_go_out_as_files_and_come_back(flywheel: Flywheel, tmp_path: Path
     bad.write_text("# Short\nfew words")
     code, _, err = flywheel("skills", "import", str(file), str(bad))
     assert (code, "2 words" in err or "4 words" in err) == (1, True)
+
+
+def test_an_operators_grader_and_validator_are_the_ground_truth(flywheel: Flywheel, tmp_path: Path) -> None:
+    grader, validator = tmp_path / "grader.py", tmp_path / "validator.py"
+    grader.write_text("import json, sys\nsys.exit(json.load(sys.stdin)['answer'] != '42')\n")
+    validator.write_text("import json, sys\njson.load(sys.stdin)['result']\nprint('{\"confidence\": 0.25}')\n")
+    judges = ("--grader", f"{sys.executable} {grader}", "--validator", f"{sys.executable} {validator}")
+    code, out, err = flywheel("delegate", "run", "Add 1, 2 and 39", "--autonomy", "A1", *judges)
+    assert (code, "complete after 2 iterations, confidence 1.00" in out) == (0, True), err
+    loop = out.partition(":")[0]
+    shown = json.loads(flywheel("delegate", "show", loop, "--json")[1])
+    assert [each["confidence"] for each in shown["loop"]["history"]] == [250_000]
+    assert "A1, without: A2 plans" in flywheel("delegate", "show", loop)[1]
+
+
+def test_a_grader_that_breaks_pauses_the_loop_and_resuming_asks_for_the_same_means(
+    flywheel: Flywheel, tmp_path: Path
+) -> None:
+    grader = tmp_path / "grader.sh"
+    grader.write_text("exit 3\n")
+    code, _, err = flywheel("delegate", "run", "Add", "--autonomy", "A1", "--grader", f"sh {grader}")
+    assert (code, "exit code 3" in err) == (1, True)
+    (row,) = json.loads(flywheel("delegate", "list", "--json")[1])
+    assert row["status"] == "open"
+    code, _, err = flywheel("delegate", "resume", row["loop"])
+    assert (code, "opened with a grader; this command brings no grader" in err) == (1, True)
+    grader.write_text("exit 0\n")
+    code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}", "--model", "other")
+    assert (code, "the manager 'openai:small'" in err) == (1, True)
+    assert "complete" in flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}")[1]

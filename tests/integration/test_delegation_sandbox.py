@@ -21,7 +21,7 @@ from agents.executors.delegation.sandbox import (
     interpreter,
     namespaces,
 )
-from benchmarks.delegation.hostile import canary, count_decisions, hostile_tool
+from benchmarks.delegation.hostile import canary, count_decisions, count_ends, hostile_tool
 
 SUM = "def handler(*, items):\n    return {'sum': sum(items)}\n"
 
@@ -173,3 +173,5 @@ def test_the_canaries_would_notice(tmp_path: Path) -> None:
 
 def test_three_hundred_hostile_answers_crash_nothing() -> None:
     assert 0 < count_decisions(7, 300) < 300
+    ends = count_ends(7, 20)
+    assert (ends["crashed"], ends["open"], ends.total()) == (0, 0, 20)

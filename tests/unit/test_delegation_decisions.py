@@ -141,6 +141,27 @@ def test_the_schema_is_closed_and_offers_what_is_offered() -> None:
     assert schema["properties"]["decision"]["enum"] == ["delegate", "complete"]  # type: ignore[index, call-overload]
 
 
+def test_a_manager_under_the_schema_can_say_all_that_an_envelope_reads() -> None:
+    shape: Any = decision_schema().schema
+    items = shape["properties"]["delegations"]["items"]
+    full: dict[str, Any] = {
+        "worker_id": "a",
+        "instructions": "do",
+        "subtask_id": "s",
+        "skills": ["csv"],
+        "tools_allowed": ["dynamic.sum"],
+        "output_contract": {"required_fields": ["table"]},
+        "inherited_state_keys": ["b"],
+        "codemode": {"tool_creation": False},
+        "as_submanager": True,
+        "tests_hypothesis": "h",
+    }
+    assert set(items["properties"]) == set(full)
+    found = read_envelope(full)
+    assert found is not None
+    assert {name for name, value in found if value == Envelope.model_fields[name].default} == set()
+
+
 @pytest.mark.parametrize(
     ("value", "micro"),
     [

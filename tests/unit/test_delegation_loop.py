@@ -25,7 +25,7 @@ from agents.models.errors import ModelUnreachable
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
 from api.cli.loop_view import budget_rows, loop_line, loop_view
-from eventlog.events import AnyEvent, LoopClosed, LoopConfig, LoopLimits, StallDetectionConfig
+from eventlog.events import AnyEvent, BudgetSettled, LoopClosed, LoopConfig, LoopLimits, StallDetectionConfig
 from eventlog.store import Append
 from projections import ALL
 from projections.delegation.tools import ToolRegistry
@@ -122,6 +122,23 @@ def test_a_model_outage_pauses_the_loop_and_it_resumes() -> None:
     assert "fail" not in [each.kind for each in loop.journal.state.decisions]
 
 
+def test_an_outage_of_a_workers_model_charges_what_was_spent_and_releases_the_rest() -> None:
+    turns: list[Any] = [ModelUnreachable(url="x", actual="down", tries=1, timeout_s=1), {"findings": "42"}]
+
+    def work(_order: WorkOrder, _desk: WorkDesk) -> dict[str, Any]:
+        turn = turns.pop(0)
+        if isinstance(turn, Exception):
+            raise turn
+        return dict(turn)
+
+    loop = a_loop([delegate("a"), complete()], work)
+    with pytest.raises(ModelUnreachable):
+        loop.run()
+    assert (loop.journal.state.running, loop.journal.budget.pending) == (("a",), {})
+    assert loop.run().status == "complete"
+    assert [each.is_lost for each in events_of(loop.journal) if isinstance(each, BudgetSettled)] == [False] * 4
+
+
 @pytest.mark.parametrize(
     ("config", "why"),
     [
@@ -174,11 +191,16 @@ def test_an_oracle_rejects_a_wrong_answer_and_is_believed_over_the_manager() -> 
     assert "the result does not solve the task" in prompt_of(model.requests[-1])
 
 
-def test_the_same_rejection_again_and_again_ends_the_loop() -> None:
+def test_the_same_rejection_again_and_again_asks_for_its_repair_and_ends_the_loop() -> None:
     loop = a_loop(lambda _r: complete("TBD"), found)
     state = loop.run()
     assert state.reason.startswith("max_rejected_completions")
     assert kinds_of(loop.journal).count("CompletionRejected") == 4
+    model = loop.means.manager
+    assert isinstance(model, Scripted)
+    asked = ["delegate a repair of exactly this" in prompt_of(each) for each in model.requests]
+    assert asked == [False, False, True, True]
+    assert replay_loop(loop.journal.store, loop.journal.blobs, "loop-1").divergence is None
 
 
 def test_a_stuck_loop_switches_strategies_and_waits_for_an_answer() -> None:

@@ -20,7 +20,7 @@ from agents.delegation.tool_policy import (
     tool_hash,
 )
 from agents.executors.delegation.forge import Forge
-from agents.executors.delegation.sandbox import Boxed
+from agents.executors.delegation.sandbox import Boxed, NoSandbox
 from eventlog.events import Capability, SandboxKind, ToolsConfig
 from tests.looping import a_journal
 
@@ -40,7 +40,7 @@ def body(line: str) -> str:
 class Trusting:
     """A sandbox for tests of the pipeline: calls the handler in this process."""
 
-    kind: SandboxKind = "none"
+    kind: SandboxKind = "namespaces"
 
     def __init__(self) -> None:
         self.calls = 0
@@ -282,6 +282,13 @@ def test_a_policy_refusal_is_not_repaired_and_renaming_a_worker_gains_no_tools()
     second = forge.forge(tool(name="dynamic.other"), "one_v2", 1, None)
     assert second.fault is not None
     assert second.fault.status == 429
+
+
+def test_without_a_sandbox_a_tool_is_refused_for_good_and_no_repair_is_asked_for() -> None:
+    forge = Forge(a_journal(), NoSandbox(), ToolsConfig())
+    refused = forge.forge(tool(), "one", 1, lambda _p: pytest.fail("was asked"))
+    assert refused.fault is not None
+    assert (refused.category, refused.repairs, refused.fault.status) == ("policy", 0, 403)
 
 
 def test_the_tools_of_a_loop_are_limited() -> None:

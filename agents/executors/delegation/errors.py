@@ -17,12 +17,20 @@ class LoopEnded(FlywheelError):
     """The loop {loop} has ended ({actual}): expected an open one. Start another with `flywheel delegate run`."""
 
 
+class LoopPlayedOtherwise(FlywheelError):
+    """The loop {loop} was opened with {expected}; this command brings {actual}. Resume it with the same."""
+
+
 class NothingAsked(FlywheelError):
     """The loop {loop} asked nothing ({actual}): expected one that waits for an answer."""
 
 
 class BadLoopTask(FlywheelError):
     """The task cannot be worked on: it has {actual}; expected {expected}."""
+
+
+class TruthFailed(FlywheelError):
+    """The {role} could not judge a result: {actual}; expected {expected}. Mend it, then resume the loop."""
 
 
 class WorkerOverBudget(FlywheelError):

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eventlog.errors import FlywheelError
 from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, RunStatus, Step, ToolsConfig
-from projections.delegation.loop_state import LoopState
+from projections.delegation.loop_state import LOOP_MARK, LoopState
 
 from ...delegation.prompts import WorkOrder
 from ...envs.contract import Instance
@@ -37,7 +37,6 @@ from .workers import WorkDesk
 NAME: Final = "delegation"
 PLAN_NAME: Final = "delegation-plan"
 _SHOWN: Final = 2_000
-_MARK: Final = ".loop"
 
 CONFIG: Final = LoopConfig(
     budget=LoopLimits(max_loops=20, max_depth=0, max_parallel_workers=1),
@@ -188,7 +187,7 @@ class InstanceWorker:
 def _next_journal(journal_of: JournalOf, run: str) -> LoopJournal:
     """The journal of a loop of a run that has none yet. A loop of it that is open is aborted."""
     for number in itertools.count(1):
-        journal = journal_of(f"{run[:150]}{_MARK}{'' if number == 1 else number}")
+        journal = journal_of(f"{run[:150]}{LOOP_MARK}{'' if number == 1 else number}")
         if not journal.state.status:
             return journal
         if journal.state.is_open:
@@ -198,7 +197,7 @@ def _next_journal(journal_of: JournalOf, run: str) -> LoopJournal:
 
 def run_of_loop(loop: str) -> str | None:
     """The run of a suite that a loop or its sub-manager belongs to; None if a person started it."""
-    run, found, _ = loop.partition(_MARK)
+    run, found, _ = loop.partition(LOOP_MARK)
     return run if found else None
 
 

@@ -18,6 +18,7 @@ from ...delegation.envelopes import Envelope
 from ...delegation.evaluation import Confidence
 from ...delegation.plan import needs_submanager
 from ...delegation.rules import plan_steps
+from ...models.errors import ModelFailure
 from .desk import WorkerDesk
 from .forge import Forge
 from .journal import LoopJournal
@@ -95,12 +96,21 @@ class Fanout:
         if over is not None:
             turn = WorkerTurn({"error": f"the budget is spent: {over.why}"}, Confidence(0, "error", None))
         else:
-            turn = take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
+            turn = self._take_turn(envelope, desk)
         if note:
             turn = WorkerTurn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
         with self.journal.lock:
             spent = desk.amounts_spent if over is None else Amounts()
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
+
+    def _take_turn(self, envelope: Envelope, desk: WorkerDesk) -> WorkerTurn:
+        """A worker's turn. Raises ModelFailure, after charging what was spent and releasing the rest."""
+        try:
+            return take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
+        except ModelFailure:
+            with self.journal.lock:
+                self.journal.append(self.journal.settlement(desk.reservation, desk.spent))
+            raise
 
     def _desk(self, envelope: Envelope) -> WorkerDesk:
         return WorkerDesk(

@@ -111,6 +111,8 @@ class Forge:
         return ForgedTool(spec, is_cached=not is_own, repairs=entry.repairs if is_own else 0)
 
     def _limit_fault(self, spec: ToolSpec, worker: str) -> ToolFault | None:
+        if self.sandbox.kind == "none":
+            return ToolFault("policy", 403, "there is no sandbox on this machine, so no tool runs")
         with self.journal.lock:
             entries = dict(self.journal.tools.tools)
         owner = logical_worker(worker)

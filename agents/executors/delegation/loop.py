@@ -190,11 +190,9 @@ class DelegationLoop:
             stated = decision.confidence if decision.confidence is not None else last
             return [end_event(self.journal, "complete", result, 1_000_000 if verdict else stated)]
         most = self.config.completion.max_rejected_completions
-        following = after_rejections((*state.rejections, plain_line(rejection.payload)), most)
-        why = rejection.why if following != "repair" else f"{rejection.why}; delegate a repair of exactly this"
-        rejected = CompletionRejected(
-            loop=self.journal.loop, iteration=iteration, gate=rejection.gate, why=plain_line(rejection.why)
-        )
+        why = plain_line(rejection.why)
+        following = after_rejections((*state.rejections, f"{rejection.gate}: {why}"), most)
+        rejected = CompletionRejected(loop=self.journal.loop, iteration=iteration, gate=rejection.gate, why=why)
         if following == "end":
             return [rejected, end_event(self.journal, f"max_rejected_completions: {why}", result)]
         return [rejected]

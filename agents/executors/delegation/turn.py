@@ -76,7 +76,7 @@ def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
         skills=resolve_skills(envelope.skills, texts) if enabled else (),
         tools=desk.tools(),
         state={name: journal.record_at(each.result) for name, each in seen.items()},
-        may_create_tools=desk.may_create and desk.config.tools.enabled,
+        may_create_tools=desk.may_create and desk.config.tools.enabled and desk.forge.sandbox.kind != "none",
         seed=int.from_bytes(digest([seed, desk.iteration, envelope.worker_id])[:4]) >> 1,
     )
 

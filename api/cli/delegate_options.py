@@ -1,0 +1,133 @@
+"""Options of `flywheel delegate`: models, commands, ground truth, budget; and what a loop works with by them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from eventlog.events import LoopLimits
+
+from ..errors import BadLoopBudget
+
+if TYPE_CHECKING:
+    from agents.executors.delegation.loop import LoopMeans
+    from agents.executors.delegation.truth import GroundTruth
+
+    from ..house import House
+
+DIMENSIONS = {
+    "loops": "max_loops",
+    "workers": "max_total_workers",
+    "tokens": "max_total_tokens",
+    "seconds": "max_wall_time",
+    "tool_calls": "max_tool_calls",
+    "depth": "max_depth",
+}
+
+
+class Level(StrEnum):
+    """How much a loop may do by itself."""
+
+    A0 = "A0"
+    A1 = "A1"
+    A2 = "A2"
+    A3 = "A3"
+    A4 = "A4"
+
+
+ModelOf = Annotated[
+    str | None, typer.Option("--model", help="The manager's model at the configured endpoint [FLYWHEEL_MODEL].")
+]
+WorkerModel = Annotated[str | None, typer.Option(help="The workers' model [the manager's].")]
+WorkerCommand = Annotated[
+    str | None, typer.Option(help="A command as worker: the order as JSON on its input, a JSON object on its output.")
+]
+GraderOf = Annotated[
+    str | None,
+    typer.Option(
+        "--grader",
+        help="A command that judges a final result: JSON on its input, exit code 0 if it solves the task, 1 if not.",
+    ),
+]
+ValidatorOf = Annotated[
+    str | None,
+    typer.Option(
+        "--validator",
+        help='A command that judges a worker\'s result: JSON on its input, {"confidence": 0 to 1} on its output.',
+    ),
+]
+Weaker = Annotated[
+    bool,
+    typer.Option("--weaker-sandbox", help="Allow tools behind namespaces and seccomp alone if bubblewrap is missing."),
+]
+BudgetOf = Annotated[
+    str | None,
+    typer.Option(help=f"Limits such as loops=20,tokens=200000,seconds=600; of {', '.join(DIMENSIONS)}."),
+]
+SummaryFile = Annotated[Path | None, typer.Option(help="Write the rolling summary to this file as it changes.")]
+
+
+def read_budget(given: str | None) -> LoopLimits:
+    """Limits of a text such as `loops=20,tokens=1000`; the defaults where it names none. Raises BadLoopBudget."""
+    found: dict[str, int] = {}
+    for part in (given or "").split(","):
+        name, _, value = part.strip().partition("=")
+        if not part.strip():
+            continue
+        if name not in DIMENSIONS or not (value.isascii() and value.isdigit()) or len(value) > 12:  # noqa: PLR2004
+            expected = f"whole numbers such as loops=20, of {', '.join(DIMENSIONS)}"
+            raise BadLoopBudget(actual=part.strip(), expected=expected)
+        found[DIMENSIONS[name]] = int(value)
+    if found.get("max_depth", 0) > 10:  # noqa: PLR2004 levels, as the event says
+        raise BadLoopBudget(actual=given, expected="a depth of at most 10")
+    return LoopLimits(**found)
+
+
+@contextmanager
+def loop_means(
+    house: House,
+    model: str | None,
+    worker_model: str | None,
+    worker_command: str | None,
+    truth: GroundTruth,
+    *,
+    weaker: bool,
+) -> Iterator[LoopMeans]:
+    """Means of a loop: models at the configured endpoint, or a command as worker; the best sandbox there is."""
+    from agents.executors.delegation.loop import LoopMeans
+    from agents.executors.delegation.sandbox import choose_sandbox
+    from agents.executors.delegation.workers import CommandWorker, ModelWorker, Worker
+
+    from ..sweeps.models import agent_model
+
+    with agent_model(house.settings, model) as manager:
+        sandbox = choose_sandbox(weaker=weaker)
+        if worker_command is not None:
+            if not shlex.split(worker_command):
+                raise typer.BadParameter("--worker-command is empty; expected a command")
+            command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
+            yield LoopMeans(manager, command, sandbox, truth, repairer=manager)
+        elif worker_model is None or worker_model == model:
+            yield LoopMeans(manager, ModelWorker(manager), sandbox, truth, repairer=manager)
+        else:
+            with agent_model(house.settings, worker_model) as working:
+                yield LoopMeans(manager, ModelWorker(working), sandbox, truth, repairer=working)
+
+
+def ground_truth(grader: str | None, validator: str | None) -> GroundTruth:
+    """Ground truth by the commands of the options. Raises BadParameter for an empty one."""
+    from agents.executors.delegation.truth_commands import truth_of
+
+    commands = []
+    for name, given in (("--grader", grader), ("--validator", validator)):
+        words = tuple(shlex.split(given or ""))
+        if given is not None and not words:
+            raise typer.BadParameter(f"{name} is empty; expected a command")
+        commands.append(words)
+    return truth_of(*commands)
