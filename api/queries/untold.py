@@ -27,6 +27,13 @@ def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
     return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
 
 
+def find_playing(since: Views, views: Views) -> frozenset[str]:
+    """Evaluations that were opened by now, were undecided at an earlier time, and may not be told of yet."""
+    before = since.find(VERDICTS)
+    playing = (key for key in views.find(VERDICTS) if key not in before or before[key].decision is None)
+    return find_untold(views, frozenset(playing))
+
+
 def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
     """Names of those of these runs whose results may not be told yet."""
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}

@@ -8,6 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.house import House
+from api.queries.groups import list_groups, show_group
+from api.queries.overview import show_overview
 from api.tokens import issue
 from eventlog.events import VerdictReached
 from tests.golden.test_golden_samples import sample
@@ -111,3 +113,48 @@ def test_a_verdict_that_recomputes_otherwise_is_shown_in_bands_while_its_benchma
     succeed(house)
     code, _, err = flywheel("gate", "verify", "first")
     assert (code, "123457" in "".join(err.split())) == (1, True)
+
+
+def test_a_difference_isolates_no_sealed_run_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    start = int(house.store.head())
+    sealed_runs(house)
+    head = int(house.store.head())
+    spans = [(place, place + 1) for place in range(start, head)] + [(start, head)]
+    for first, last in spans:
+        changed = client.get("/v1/diff", params={"from": first, "to": last}).json()["diff"]
+        sealed = [row for row in changed["runs"] if row["is_evaluation"]]
+        told = {row[name] for row in sealed for name in ("passed", "failed", "regraded", "rate", "rate_before")}
+        assert told <= {None}
+        costs = changed["costs"]
+        assert costs is None or costs["spent"] is None
+        assert sum(each["after"] - each["before"] for each in changed["failures"]) <= 1
+    _, out, _ = flywheel("diff", "--from", str(start), "--to", str(head))
+    assert ("in evaluations: 2 started, 2 ended (results are sealed)" in out, "is sealed" in out) == (True, True)
+
+    succeed(house)
+    changed = client.get("/v1/diff", params={"from": start}).json()["diff"]
+    assert [(row["passed"], row["failed"]) for row in changed["runs"] if row["is_evaluation"]] == [(1, 1)]
+    grown = sum(each["after"] - each["before"] for each in changed["failures"])
+    assert (grown, changed["costs"]["spent"] is None) == (2, False)
+
+
+def test_the_sum_of_costs_is_not_told_while_an_evaluation_plays(client: TestClient, house: House) -> None:
+    sealed_runs(house)
+    costs = client.get("/v1/costs").json()
+    assert (costs["spent"], show_overview(house.views()).spent) == (None, None)
+    succeed(house)
+    assert (client.get("/v1/costs").json()["spent"] is None, show_overview(house.views()).spent is None) == (
+        False,
+        False,
+    )
+
+
+def test_groups_of_an_evaluation_tell_no_scores_while_its_benchmark_can_judge(house: House) -> None:
+    sealed_runs(house)
+    found = {row.group.group: row for row in list_groups(house.views(), limit=500).groups}
+    assert [(found[group].graded, found[group].mean) for group in ("g1", "g2")] == [(1, 0), (0, None)]
+    assert [each.sibling.passed for each in show_group(house.views(), "g2").siblings] == [None]
+    succeed(house)
+    assert [show_group(house.views(), group).graded for group in ("g1", "g2")] == [2, 1]
