@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from gate.telling import tells_figures
 from projections.alpha import ALPHA
@@ -10,6 +11,9 @@ from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
 from projections.runs import RunState
 from projections.verdicts import VERDICTS
+
+ENDED: Final = "ended"
+"""The status that is told of a sealed run that ended: how it ended may be its result."""
 
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
@@ -39,3 +43,19 @@ def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
     untold = find_untold(views, frozenset(sealed.values()))
     return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+
+
+def find_confirming(views: Views, runs: Mapping[str, RunState], hidden: Collection[str]) -> frozenset[str]:
+    """Names of those hidden runs that repeat what looked worse: that they were played tells which instances did."""
+    names = {run.benchmark for key, run in runs.items() if key in hidden and run.benchmark is not None}
+    repeats = {key: state.repeats for key, state in views.pick(BENCHMARKS, names).items()} if names else {}
+    return frozenset(
+        key
+        for key, run in runs.items()
+        if key in hidden and run.repeat is not None and run.repeat >= repeats.get(run.benchmark or "", run.repeat + 1)
+    )
+
+
+def tell_status(run: RunState) -> str:
+    """How a sealed run went as far as it may be told: started, ended or missing."""
+    return run.status if run.status in {"started", "missing"} else ENDED
