@@ -12,6 +12,7 @@ from agents.envs.sites.first import FIRST
 from agents.executors.local import FolderOf
 from agents.models.servers.plan import Challenger
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
+from gate.benchmark import most_confirming_runs
 from gate.decision import explain_decision
 from gate.explain import explain as explained
 from gate.live import describe_look
@@ -215,6 +216,7 @@ def print_verdict(views: Views, state: VerdictState, *, as_json: bool) -> None:
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
         for look in state.looks_so_far()[-1:] if is_told else ():
-            say(describe_look(look, state.runs, state.most_runs))
+            again = most_confirming_runs(find_benchmark(views, state.benchmark).frozen_event(), state.opening_rules())
+            say(describe_look(look, state.runs, state.most_runs, again))
     else:
         print_facts((explained if is_told else explain_decision)(verdict), title=state.evaluation)
