@@ -260,3 +260,13 @@ class PredictionDiffers(FlywheelError):
 class OthersRun(FlywheelError):
     """The run {run!r} was opened with another token, and nothing was written: expected the token that opened it{or_role}. Use that
     token, or a run id of your own."""
+
+
+class RunSealed(FlywheelError):
+    """What the run {run} did is sealed while {benchmark} can judge: its steps would tell its result. It can be replayed once the
+    benchmark has a successor (`flywheel benchmark refresh {benchmark}`)."""
+
+
+class PictureSealed(FlywheelError):
+    """The verdict of {evaluation} cannot be drawn while {benchmark} can judge: all that a picture shows is sealed. Freeze its
+    successor first (`flywheel benchmark refresh {benchmark}`), or pay with --spend."""

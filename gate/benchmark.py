@@ -231,6 +231,15 @@ def most_runs(benchmark: BenchmarkFrozen) -> int:
     return len(ARMS) * len(benchmark.tasks) * benchmark.repeats
 
 
+def most_confirming_runs(benchmark: BenchmarkFrozen, rules: Rules) -> int:
+    """Number of runs of both arms that confirming repeats take at most.
+
+    An evaluation that would promote has an instance on which the challenger did better, in a template that did not
+    lose. All others may have to be played again.
+    """
+    return len(ARMS) * max(0, sealed_instances(benchmark) - 1) * rules.confirm_repeats
+
+
 def blocks(
     benchmark: BenchmarkFrozen, evaluation: str, ordered: Sequence[BenchmarkTask], size: int
 ) -> tuple[tuple[PlannedArmRun, ...], ...]:

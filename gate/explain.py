@@ -42,7 +42,7 @@ def explain(verdict: Verdict) -> list[tuple[str, str]]:
         ("by template", _strata(verdict)),
         ("McNemar's p", _probability(verdict.mcnemar)),
         ("power", _power(verdict)),
-        ("visible instances", _visible(verdict)),
+        ("visible instances", describe_visible(verdict)),
     ]
     return [(label, shorten_tiny(text)) for label, text in rows]
 
@@ -187,7 +187,8 @@ def _power(verdict: Verdict) -> str:
     return f"{decimal(verdict.power)} at the observed difference{more}"
 
 
-def _visible(verdict: Verdict) -> str:
+def describe_visible(verdict: Verdict) -> str:
+    """The mean scores of both arms on the visible instances."""
     visible = verdict.visible
     if visible is None:
         return _UNKNOWN

@@ -16,11 +16,15 @@ _NEXT = {
 }
 
 
-def describe_look(look: Look, runs: int, most_runs: int) -> str:
-    """The look, its evidence against the boundary as a bar of tenths, and the runs of the most that may be needed."""
+def describe_look(look: Look, runs: int, most_runs: int, most_confirming: int) -> str:
+    """The look, its evidence against the boundary as a bar of tenths, and the runs of the most that may be needed.
+
+    These are runs of the test, and those that may confirm what looked worse where the test is passed.
+    """
     cells = evidence_cells(look)
-    bar = "█" * cells + "░" * (_CELLS - cells)
-    return f"look {look.number} of {look.of} ▕{bar}▏ {describe_outcome(look)}; {runs:,} of at most {most_runs:,} runs"
+    bar, says = "█" * cells + "░" * (_CELLS - cells), describe_outcome(look)
+    most = f"at most {most_runs:,} runs, and {most_confirming:,} to confirm"
+    return f"look {look.number} of {look.of} ▕{bar}▏ {says}; {runs:,} of {most}"
 
 
 def describe_outcome(look: Look) -> str:

@@ -42,7 +42,6 @@ from .errors import (
     PieceUnknown,
     ReasonMissing,
 )
-from .figures import count_noun
 from .ledger import BENCHMARK, append_verdict
 from .return_plan import plan_return
 
@@ -167,8 +166,7 @@ def settle_evaluation(
     events: tuple[AnyEvent, ...] = (VerdictReached(evaluation=evaluation, verdict=verdict),)
     if verdict.decision == "promote" and points:
         _refuse_other_champion(store, evaluation, verdict, expect)
-        over = count_noun(verdict.pairs, "sealed instance")
-        reason = f"mean score better than that of {verdict.champion.artifact} over {over}"
+        reason = f"mean score better than that of {verdict.champion.artifact}"
         artifact = verdict.challenger.artifact
         events += (ChampionPointed(artifact=artifact, by="gate", reason=reason, evaluation=evaluation),)
     request = Append(STREAM, events, actor, expect=expect, key=f"settle:{evaluation}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from random import Random
 from typing import TypeVar
 
@@ -53,6 +54,18 @@ def order_units(benchmark: BenchmarkFrozen, rules: Rules) -> tuple[Tasks, ...]:
     longest = max(map(len, shuffled), default=0)
     rounds = ([queue[place] for queue in shuffled if place < len(queue)] for place in range(longest))
     return tuple((task,) for each in rounds for task in _shuffle(each, draw))
+
+
+def order_anew(rules: Rules, benchmark: BenchmarkFrozen, challenge: int) -> Rules:
+    """The rules with an order of units for this challenger alone, where the test looks before all were played.
+
+    One order for all challengers would show every one of them to the same first instances: whoever is told how far
+    each came could fit these few.
+    """
+    if rules.test not in {"group_sequential", "e_process"}:
+        return rules
+    drawn = sha256(f"order of {benchmark.digest}, challenger {challenge}".encode()).digest()
+    return rules.model_copy(update={"rng_seed": int.from_bytes(drawn[:4])})
 
 
 def count_sealed_units(benchmark: BenchmarkFrozen, rules: Rules) -> int:

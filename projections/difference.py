@@ -6,8 +6,8 @@ rewrites and the champion show every change in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from .access import ACCESS
@@ -42,21 +42,32 @@ from .verdicts import VERDICTS
 
 MICRO = 1_000_000
 
+Hidden = Callable[[Iterable[RunState]], frozenset[str]]
+"""Names of those of these runs whose results may not be told."""
 
-def difference(before: Views, after: Views, *, counts_runs: bool = True) -> Difference:
+
+def _hide_none(_: Iterable[RunState]) -> frozenset[str]:
+    return frozenset()
+
+
+def difference(
+    before: Views, after: Views, *, counts_runs: bool = True, hidden_among: Hidden = _hide_none
+) -> Difference:
     """Changes between the positions of two views of one log. Raises BackwardDifference.
 
-    Runs and failures are counted by reading every run; without `counts_runs` these two sections stay empty.
+    Runs and failures are counted by reading every run; without `counts_runs` these two sections stay empty. Results of
+    hidden runs are left out.
     """
     if before.upto > after.upto:
         raise BackwardDifference(actual=before.upto, expected=after.upto)
+    runs = _runs(before, after, hidden_among) if counts_runs else ()
     return Difference(
         before=int(before.upto),
         after=int(after.upto),
         champion=_champion(before, after),
         rewrites=tuple(_rewrites(before, after)),
-        runs=_runs(before, after) if counts_runs else (),
-        failures=_failures(before, after) if counts_runs else (),
+        runs=runs,
+        failures=_failures(before, after, hidden_among) if counts_runs else (),
         benchmarks=tuple(sorted(after.find(BENCHMARKS).keys() - before.find(BENCHMARKS).keys(), key=str.encode)),
         datasets=_datasets(before, after),
         verdicts=tuple(_verdicts(before, after)),
@@ -124,6 +135,7 @@ class _Played:
     regraded: int = 0
     graded_before: int = 0
     passed_before: int = 0
+    is_hidden: bool = False
 
     def take(self, was: RunState | None, is_: RunState) -> None:
         """Count a run as it was and as it is."""
@@ -144,7 +156,7 @@ class _Played:
 
     def as_runs_played(self, kind: tuple[str, str, bool]) -> RunsPlayed:
         """The counts as they are shown."""
-        return RunsPlayed(
+        found = RunsPlayed(
             *kind,
             started=self.started,
             ended=self.ended,
@@ -155,16 +167,21 @@ class _Played:
             rate=_rate(self.passed, self.graded),
             rate_before=_rate(self.passed_before, self.graded_before),
         )
+        if not self.is_hidden:
+            return found
+        return replace(found, passed=None, failed=None, regraded=None, rate=None, rate_before=None)
 
 
-def _runs(before: Views, after: Views) -> tuple[RunsPlayed, ...]:
+def _runs(before: Views, after: Views, hidden_among: Hidden) -> tuple[RunsPlayed, ...]:
     kinds: dict[tuple[str, str, bool], _Played] = {}
     for page in page_states(after, RUNS):
         were, graded, regraded = before.pick(RUNS, page), before.pick(REWARDS, page), after.pick(REWARDS, page)
+        hidden = hidden_among(page.values())
         for key, run in page.items():
             played = kinds.setdefault((run.environment, run.template, run.evaluation is not None), _Played())
             played.take(were.get(key), run)
             played.take_grade(graded.get(key), regraded.get(key))
+            played.is_hidden |= key in hidden
     rows = (played.as_runs_played(kind) for kind, played in sorted(kinds.items(), key=itemgetter(0)))
     return tuple(row for row in rows if row.started or row.ended or row.passed or row.failed or row.regraded)
 
@@ -173,12 +190,14 @@ def _rate(passed: int, graded: int) -> int | None:
     return passed * MICRO // graded if graded else None
 
 
-def _failures(before: Views, after: Views) -> tuple[ClusterMoved, ...]:
+def _failures(before: Views, after: Views, hidden_among: Hidden) -> tuple[ClusterMoved, ...]:
     counts: dict[tuple[str, str, str, str], list[int]] = {}
     for index, views in enumerate((before, after)):
         for page in page_states(views, FAILURES):
             failed = [state for state in page.values() if state.is_failure]
             runs = views.pick(RUNS, [state.run for state in failed])
+            told = runs.keys() - hidden_among(runs.values())
+            failed = [state for state in failed if state.run in told]
             for found in clusters(failed, contaminated_among(views, runs.values())):
                 name = (found.environment, found.template, found.failure_class, found.step_intent)
                 counts.setdefault(name, [0, 0])[index] += len(found.runs)

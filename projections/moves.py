@@ -59,7 +59,8 @@ class RunsPlayed:
     """Runs of one template, inside or outside evaluations. Ungraded runs count as neither passed nor failed.
 
     `rate` is the pass rate of the runs graded in between, `rate_before` of those graded before, in millionths, rounded
-    down; None if none was graded. `regraded` counts runs whose grade changed.
+    down; None if none was graded. `regraded` counts runs whose grade changed. Where a sealed run is among them that may
+    not be told of, whatever tells results is None.
     """
 
     environment: str
@@ -67,10 +68,10 @@ class RunsPlayed:
     is_evaluation: bool
     started: int
     ended: int
-    passed: int
-    failed: int
+    passed: int | None
+    failed: int | None
     missing: int
-    regraded: int
+    regraded: int | None
     rate: int | None
     rate_before: int | None
 
@@ -121,9 +122,12 @@ class PricesMoved:
 
 @dataclass(frozen=True, slots=True)
 class CostsMoved:
-    """Costs in between: micro-dollars `spent` by `runs` graded runs, of which `unknown` have an unknown cost."""
+    """Costs in between: micro-dollars `spent` by `runs` graded runs, of which `unknown` have an unknown cost.
 
-    spent: int
+    `spent` is None where the cost of sealed runs that may not be told of is part of it.
+    """
+
+    spent: int | None
     runs: int
     unknown: int
 

@@ -92,8 +92,10 @@ def _verdict(found: VerdictMoved) -> str:
     arms = f"{found.evaluation}: challenger {found.challenger} against {found.champion} on {found.benchmark}"
     if found.decision is None:
         return f"{arms}, no verdict yet"
+    if found.pairs is None:
+        return f"{arms}: {found.decision}"
     delta = "" if found.mean_delta is None else f"mean difference {decimal(found.mean_delta)} "
-    return f"{arms}: {found.decision}, {delta}over {count_noun(found.pairs or 0, 'sealed instance')}"
+    return f"{arms}: {found.decision}, {delta}over {count_noun(found.pairs, 'sealed instance')}"
 
 
 def _rewrite(found: RewriteMoved) -> str:
@@ -104,6 +106,10 @@ def _rewrite(found: RewriteMoved) -> str:
 
 def _runs(found: RunsPlayed) -> str:
     where = " in evaluations" if found.is_evaluation else ""
+    if found.passed is None:
+        missing = f", {found.missing} missing" if found.missing else ""
+        played = f"{found.started} started, {found.ended} ended{missing}"
+        return f"{found.template} on {found.environment}{where}: {played} (results are sealed)"
     rate = "none graded" if found.rate is None else f"{decimal(found.rate)} passed"
     before = "" if found.rate_before is None else f", {decimal(found.rate_before)} before"
     parts = [f"{found.started} started", f"{found.ended} ended", f"{found.passed} passed", f"{found.failed} failed"]
@@ -133,4 +139,6 @@ def _costs(found: Difference) -> list[str]:
     if found.costs is None:
         return []
     aside = f", {found.costs.unknown} of unknown cost" if found.costs.unknown else ""
+    if found.costs.spent is None:
+        return [f"{count_noun(found.costs.runs, 'graded run')}; what they cost is sealed while the benchmark can judge"]
     return [f"{dollars(found.costs.spent)} spent on {count_noun(found.costs.runs, 'graded run')}{aside}"]

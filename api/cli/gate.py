@@ -75,7 +75,7 @@ def explain_(
 ) -> None:
     """Print a verdict with the numbers that decided it, and optionally draw it.
 
-    While the benchmark can judge further challengers, its sealed part is told and drawn in coarse bands, unless you
+    While the benchmark can judge further challengers, only the decision is told, and nothing is drawn, unless you
     --spend.
     """
     with open_project() as house:
@@ -100,7 +100,7 @@ def verify(
     """Judge again from the log and compare the verdicts byte for byte. Exit code 1 if one differs.
 
     A verdict depends on events alone, so it can be recomputed after an erasure too. Where one differs, both are shown:
-    while the benchmark can judge, with their sealed figures in bands.
+    while the benchmark can judge, without their sealed figures.
     """
     if (evaluation is None) != all_:
         raise typer.BadParameter("expected an evaluation, or --all")

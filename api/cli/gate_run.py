@@ -13,7 +13,8 @@ from agents.executors.local import FolderOf
 from agents.models.servers.plan import Challenger
 from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
-from gate.bands import explain_bands
+from gate.benchmark import most_confirming_runs
+from gate.decision import explain_decision
 from gate.explain import explain as explained
 from gate.live import describe_look
 from gate.renewal import newest_successor
@@ -216,13 +217,13 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> Non
 
 def print_verdict(views: Views, state: VerdictState, *, as_json: bool) -> None:
     """Print a verdict, or what is known of an evaluation without one."""
-    verdict = state.verdict_reached()
+    verdict, is_told = state.verdict_reached(), may_tell(views, state.benchmark, state.evaluation)
     if as_json:
         emit_json(verdict_row(views, state))
     elif verdict is None:
         say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
-        for look in state.looks_so_far()[-1:]:
-            say(describe_look(look, state.runs, state.most_runs))
+        for look in state.looks_so_far()[-1:] if is_told else ():
+            again = most_confirming_runs(find_benchmark(views, state.benchmark).frozen_event(), state.opening_rules())
+            say(describe_look(look, state.runs, state.most_runs, again))
     else:
-        tell = explained if may_tell(views, state.benchmark, state.evaluation) else explain_bands
-        print_facts(tell(verdict), title=state.evaluation)
+        print_facts((explained if is_told else explain_decision)(verdict), title=state.evaluation)

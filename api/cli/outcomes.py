@@ -23,8 +23,8 @@ def outcomes(
     """Count how runs went: by sweep, by template, with a candidate (treated) or without.
 
     Passed counts graded runs only. Steps, value and cost are sums; where some values are unknown, the sum says how many
-    runs it covers. Of an evaluation whose benchmark can still judge, what it passed is sealed. Runs that were withdrawn
-    since are counted too.
+    runs it covers. Of an evaluation whose benchmark can still judge, all but the missing runs is sealed. Runs that were
+    withdrawn since are counted too.
     """
     with open_project() as house:
         rows = list_outcomes(house.frames, house.views_at(as_of), sweep=sweep, template=template).outcomes
@@ -44,16 +44,15 @@ def _cell(row: OutcomeRow, column: str) -> object:
         case "value":
             return "sealed" if row.value is None else _sum(decimal(row.value), row.valued, row.graded)
         case "cost":
-            return _sum(dollars(row.cost), row.priced, row.graded)
-        case "passed":
-            return "sealed" if row.passed is None else row.passed
+            return "sealed" if row.cost is None else _sum(dollars(row.cost), row.priced, row.graded)
         case "sweep" | "template":
             return "?" if getattr(row, column) is None else getattr(row, column)
         case _:
-            return getattr(row, column)
+            count = getattr(row, column)
+            return "sealed" if count is None else count
 
 
-def _sum(total: str, known: int, graded: int) -> str:
+def _sum(total: str, known: int | None, graded: int | None) -> str:
     if not known:
         return ""
     return total if known == graded else f"{total} of {known} runs"

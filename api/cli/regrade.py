@@ -32,11 +32,11 @@ def regrade(
     """Grade ended runs again from their recorded end state, with another verifier. The newest grade is in force.
 
     Earlier grades are kept. Runs whose grade in force is already this verifier's are skipped, so an interrupted command
-    can be repeated.
+    can be repeated. Grades of sealed runs are not shown while their benchmark can judge.
     """
     from agents.rewards import REWARD_VERSION
 
-    from ..history.regrade import ended_runs_of, regrade_runs
+    from ..history.regrade import ended_runs_of, regrade_runs, tell_regrades
 
     verifier = verifier or REWARD_VERSION
     with open_project() as house:
@@ -49,7 +49,7 @@ def regrade(
         if not named:
             raise typer.BadParameter("expected at least one run, a --sweep that has ended runs, or --all")
         with bar(f"grading with {verifier}", len(set(named))) as advance:
-            found = regrade_runs(house, verifier, named, advance=advance)
+            found = tell_regrades(views, regrade_runs(house, verifier, named, advance=advance))
     if as_json:
         emit_json({"verifier": verifier, "runs": [_row(each) for each in found]})
     else:

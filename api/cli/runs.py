@@ -14,7 +14,7 @@ from projections.taint import erased_runs, withdrawals
 from projections.verdicts import VERDICTS
 
 from ..errors import Unknown
-from ..queries.runs import GradedRun, RunFilter, find_runs, show_run
+from ..queries.runs import GradedRun, RunFilter, find_runs, refuse_hidden_run, show_run
 from . import judges, regrade
 from .loop_replay import print_loop_replay
 from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
 ACTOR = "operator"
-STATUSES = ("started", "completed", "halted", "out_of_budget", "missing")
+STATUSES = ("started", "completed", "halted", "out_of_budget", "missing", "ended")
 MARKS = ("withdrawn", "erased", "contaminated")
 """Columns for facts that take a run out of learning: the list shows each where any run has it."""
 
@@ -201,6 +201,7 @@ def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json:
         if loop is not None:
             print_loop_replay(house, loop, as_json=as_json)
             return
+        refuse_hidden_run(house.views(), run)
         found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
     if as_json:
         emit_json(dataclasses.asdict(found))

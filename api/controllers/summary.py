@@ -6,10 +6,9 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from eventlog.events import ArmSummary
+from eventlog.events import ArmSummary, Verdict
 from eventlog.store import Position
-from gate.bands import success_band
-from gate.figures import dollars
+from gate.figures import count_noun, decimal, dollars
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
 from projections.costs import COSTS, SPENT, CostState
@@ -29,9 +28,10 @@ from ..queries.untold import may_tell
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The closing table of `flywheel run`. Success rates are on sealed instances.
+    """The closing table of `flywheel run`. Grades are of runs outside evaluations.
 
-    While the benchmark can judge they are told in bands, afterwards with 95 % Wilson intervals.
+    Success rates are on sealed instances, with 95 % Wilson intervals. While the benchmark can judge these are not told,
+    and the mean scores on its visible instances stand in their place.
     """
 
     loop: str
@@ -63,7 +63,7 @@ class Summary:
             ("success rate after", self.after),
             ("champion now", self.champion),
             ("runs", f"{self.runs} ({self.missing} missing)"),
-            ("rewards", f"{self.graded} graded, {self.passed} passed, {self.spent}"),
+            ("rewards", f"{self.graded} graded outside evaluations, {self.passed} passed; {self.spent}"),
             ("rewrites", self.rewrites),
             ("datasets", str(self.datasets)),
             ("checkpoints", str(self.checkpoints)),
@@ -80,8 +80,7 @@ class Summary:
 def summarise(house: House, site: str, loop: str, ended: str, seconds: float) -> Summary:
     """Read the summary at the head of the log."""
     views = house.views()
-    statuses = Counter(run.status for page in page_states(views, RUNS) for run in page.values())
-    grades = Counter(reward.passed for page in page_states(views, REWARDS) for reward in page.values())
+    statuses, grades = _count_runs(views)
     verdict = last_verdict(views, site)
     before, after = _successes(views, verdict)
     spent, present = views.get(COSTS, SPENT), present_champion(views)
@@ -108,6 +107,17 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
     )
 
 
+def _count_runs(views: PostgresViews) -> tuple[Counter[str], Counter[bool]]:
+    """How many runs have each status, and how many outside evaluations passed: what sealed runs passed is not told."""
+    statuses: Counter[str] = Counter()
+    grades: Counter[bool] = Counter()
+    for page in page_states(views, RUNS):
+        statuses.update(run.status for run in page.values())
+        learning = [key for key, run in page.items() if run.evaluation is None]
+        grades.update(reward.passed for reward in views.pick(REWARDS, learning).values())
+    return statuses, grades
+
+
 def last_verdict(views: PostgresViews, site: str) -> VerdictState | None:
     """The newest evaluation of a site that has a verdict."""
     of_site = {key for key, state in views.find(BENCHMARKS).items() if state.environment == site}
@@ -127,13 +137,20 @@ def _successes(views: PostgresViews, state: VerdictState | None) -> tuple[str, s
         return "not measured", "not measured"
     if verdict.decision == "void":
         return "not comparable", "not comparable"
-    tell = _success if may_tell(views, state.benchmark, state.evaluation) else _band
-    return tell(verdict.champion), tell(verdict.challenger)
+    if may_tell(views, state.benchmark, state.evaluation):
+        return _success(verdict.champion), _success(verdict.challenger)
+    return _visible_means(verdict)
 
 
-def _band(arm: ArmSummary) -> str:
-    """Success as far as it may be told while the benchmark can judge."""
-    return f"{success_band(arm)} of {arm.runs} sealed runs passed with {arm.artifact}"
+def _visible_means(verdict: Verdict) -> tuple[str, str]:
+    """Mean scores of both arms on the visible instances, which decide nothing."""
+    visible = verdict.visible
+    if visible is None:
+        return "sealed", "sealed"
+    on = f"on {count_noun(visible.instances, 'visible instance')} with"
+    arms = (visible.champion_mean, verdict.champion.artifact), (visible.challenger_mean, verdict.challenger.artifact)
+    before, after = (f"mean score {decimal(mean)} {on} {artifact}" for mean, artifact in arms)
+    return before, after
 
 
 def _success(arm: ArmSummary) -> str:

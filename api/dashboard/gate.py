@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from eventlog.chain import EXACT
-from gate.bands import coarse_reasons, explain_bands
+from gate.decision import explain_decision, tell_reasons
 from gate.explain import explain, headline
 from gate.figures import count_noun, decimal
 
@@ -55,7 +55,7 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
     state = find_verdict(views, evaluation)
     verdict, is_told = state.verdict_reached(), may_tell(views, state.benchmark, evaluation)
     champion, challenger = state.artifacts()
-    path = path_of_evidence(state, is_told=is_told)
+    path = path_of_evidence(state) if is_told else ()
     ledgers = [each for each in list_benchmark_ledgers(views) if each.benchmark == state.benchmark]
     return render_page(
         request,
@@ -65,13 +65,13 @@ def one_evaluation(request: Request, views: Reading, evaluation: Id) -> Response
         state=state,
         decision=headline(verdict) if verdict and is_told else _decision_of(state.decision),
         path=path,
-        picture=plot_path(path) if is_told and path else None,
+        picture=plot_path(path) if path else None,
         families=verdict.families if verdict and is_told else (),
         is_told=is_told,
         champion=champion,
         challenger=challenger,
-        rows=(explain if is_told else explain_bands)(verdict)[2:] if verdict else (),
-        reasons=(verdict.reasons if is_told else coarse_reasons(verdict)) if verdict else (),
+        rows=(explain if is_told else explain_decision)(verdict)[2:] if verdict else (),
+        reasons=(verdict.reasons if is_told else tell_reasons(verdict)) if verdict else (),
         ledger=ledgers[0] if ledgers else None,
     )
 
@@ -98,9 +98,9 @@ def plot_path(path: Sequence[EvidencePoint]) -> dict[str, Any]:
     }
 
 
-def _power(pico: int | None) -> float | None:
+def _power(pico: int) -> float:
     """Minus the power of ten of a probability in 10^-12."""
-    return None if pico is None else -log10(max(pico, 1) / _PICO)
+    return -log10(max(pico, 1) / _PICO)
 
 
 def _decision_of(decision: str | None) -> str:

@@ -119,10 +119,9 @@ def _evaluations(views: PostgresViews) -> list[Work]:
         total = None if state is None else 2 * len(state.tasks) * max(1, state.repeats)
         says = f"on {each.benchmark}"
         if total is not None and total <= MOST_COUNTED:
-            done: int | None = count_ended_runs(views, f"{each.evaluation}__", most=MOST_COUNTED)
+            done: int | None = min(total, count_ended_runs(views, f"{each.evaluation}__", most=MOST_COUNTED))
         elif verdict is not None and verdict.looks:
             done, total = verdict.runs, verdict.most_runs
-            says = f"{says}, as of look {len(verdict.looks)}"
         else:
             done, total = None, None
         found.append(Work("evaluation", each.evaluation, f"/gate/{each.evaluation}", {}, done, total, says))

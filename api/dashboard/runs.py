@@ -13,7 +13,7 @@ from projections.datasets.plan_rows import ConversationMessage
 
 from ..errors import Unknown
 from ..house import House
-from ..queries.runs import RunFilter, find_runs, pick_runs, unknown_run
+from ..queries.runs import RunFilter, find_runs, pick_runs, refuse_hidden_run, unknown_run
 from ..queries.timelines import TurnPair, align_turns, read_timeline, recent_runs
 from ..routes.as_of import HouseOf, Id, Reading
 from .pages import HEADERS, render_page
@@ -28,7 +28,7 @@ MOST_MESSAGES, MOST_TEXT = 60, 40_000
 IMAGES = frozenset({"image/png", "image/jpeg", "image/webp"})
 
 Name = Annotated[str, Query(max_length=200)]
-Status = Literal["", "started", "completed", "halted", "out_of_budget", "missing"]
+Status = Literal["", "started", "completed", "halted", "out_of_budget", "missing", "ended"]
 Address = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -73,11 +73,12 @@ def runs(
 
 
 @router.get("/runs/{run_id:path}/replay")
-def replay(request: Request, house: HouseOf, run_id: Id) -> Response:
+def replay(request: Request, house: HouseOf, views: Reading, run_id: Id) -> Response:
     """Result of a run's replay, as a part of its page. Writes nothing."""
     from ..history.replay import replay_run  # noqa: PLC0415 it brings the sites
 
     try:
+        refuse_hidden_run(views, run_id)
         found, refused = replay_run(house.store, house.blobs, house.views, run_id, house.embeddings_of), None
     except FlywheelError as error:
         found, refused = None, str(error)

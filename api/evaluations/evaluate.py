@@ -33,6 +33,7 @@ from gate.judge import judge
 from gate.jurisdiction import MissingVerdict, describe_missing_verdicts
 from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
 from gate.renewal import newest_successor
+from gate.units import order_anew
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews, Views
@@ -68,6 +69,7 @@ def challenge(
 
     Both arms play the plans of the `suite` (None: the version that the last sweep was played from).
 
+    Each evaluation has an order of instances of its own, so that the one that looks see first is another one each time.
     An open evaluation with the same arguments is resumed, because its alpha is spent. The figures of a benchmark with a
     successor are told, so it judges nobody. Raises AlreadySucceeded, TooFewUnits, BenchmarkExhausted,
     UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
@@ -82,7 +84,7 @@ def challenge(
     if newest != benchmark.benchmark:
         raise AlreadySucceeded(benchmark=benchmark.benchmark, actual=newest)
     refuse_small_benchmark(benchmark, rules)
-    next_alpha(require(house.views().get(ALPHA, benchmark.benchmark)))  # fail before a model writes plans
+    _next_challenge(house.views(), benchmark)  # fail before a model writes plans
     refuse_elsewhere(house, house.views(), benchmark.environment, present, challenger)
     pinned = _suite_to_pin(house, benchmark, suite)
     plans = () if executor.name in PLANLESS else _plans(house, benchmark, pinned)
@@ -96,7 +98,7 @@ def challenge(
                 benchmark,
                 present,
                 challenger,
-                rules,
+                order_anew(rules, benchmark, _next_challenge(house.views(), benchmark)),
                 actor,
                 executor=name,
                 suite=plans,
@@ -110,13 +112,19 @@ def challenge(
 def _under_way(
     views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
 ) -> str | None:
-    """Name of an open evaluation with the same arguments and no verdict, if any."""
+    """Name of an open evaluation with the same arguments, in whatever order, and no verdict, if any."""
     wanted = (benchmark.digest, artifacts, rules, executor)
     for key, state in views.find(VERDICTS).items():
-        found = (state.benchmark_digest, state.artifacts(), state.opening_rules(), state.executor)
+        opened_under = state.opening_rules().model_copy(update={"rng_seed": rules.rng_seed})
+        found = (state.benchmark_digest, state.artifacts(), opened_under, state.executor)
         if state.decision is None and found == wanted:
             return key
     return None
+
+
+def _next_challenge(views: Views, benchmark: BenchmarkFrozen) -> int:
+    """The number of the next challenger of a benchmark. Raises BenchmarkExhausted."""
+    return next_alpha(require(views.get(ALPHA, benchmark.benchmark))).challenge
 
 
 def _suite_to_pin(house: House, benchmark: BenchmarkFrozen, suite: VersionedSuite | None) -> VersionedSuite | None:

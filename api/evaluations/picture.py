@@ -8,11 +8,10 @@ from eventlog.events import Verdict
 from eventlog.store import Position
 from gate.drawing import Drawing, draw_verdict
 from gate.plot import Kind, plot
-from gate.plot_bands import plot_bands
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS, VerdictState
 
-from ..errors import BadPicture, Unknown
+from ..errors import BadPicture, PictureSealed, Unknown
 from ..house import House
 from ..queries.facts import require
 from ..queries.untold import may_tell
@@ -22,18 +21,18 @@ KINDS: dict[str, Kind] = {".svg": "svg", ".png": "png"}
 
 
 def picture(house: House, state: VerdictState, file: Path) -> None:
-    """Draw a verdict into a file, in the format of its suffix: in bands while its sealed figures may not be told.
+    """Draw a verdict into a file, in the format of its suffix.
 
-    Raises BadPicture, PlotsMissing, Unknown if there is no verdict yet, NothingToDraw.
+    Raises BadPicture, PlotsMissing, NothingToDraw, Unknown if there is no verdict yet, PictureSealed if its figures may
+    not be told.
     """
     kind = KINDS.get(file.suffix.lower())
     if kind is None or not file.parent.is_dir() or file.is_dir():
         raise BadPicture(actual=str(file), expected=" or ".join(KINDS))
-    verdict = _verdict_of(state)
-    if may_tell(house.views(), state.benchmark, state.evaluation):
-        file.write_bytes(plot(drawing_of(house, state), kind))
-    else:
-        file.write_bytes(plot_bands(state.evaluation, verdict, kind))
+    _verdict_of(state)
+    if not may_tell(house.views(), state.benchmark, state.evaluation):
+        raise PictureSealed(evaluation=state.evaluation, benchmark=state.benchmark)
+    file.write_bytes(plot(drawing_of(house, state), kind))
 
 
 def _verdict_of(state: VerdictState) -> Verdict:

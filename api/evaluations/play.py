@@ -10,7 +10,7 @@ from agents.executors.executor import Executor
 from agents.rollouts.record import interrupt
 from agents.suites.tasks import Operations
 from eventlog.events import BenchmarkFrozen, Rules
-from gate.benchmark import PlannedArmRun, blocks, confirming_specs, most_runs, replay_specs, specs
+from gate.benchmark import PlannedArmRun, blocks, confirming_specs, most_confirming_runs, most_runs, replay_specs, specs
 from gate.eprocess import stopped_at
 from gate.figures import count_noun
 from gate.judge import to_confirm
@@ -103,6 +103,7 @@ def _play_looks(arms: Match) -> None:
     """Play the instances of each look, then look, until one look settles the test."""
     benchmark, evaluation = arms.benchmark, arms.state.evaluation
     planned, most = stages(benchmark, arms.rules), most_runs(benchmark)
+    most_again = most_confirming_runs(benchmark, arms.rules)
     tasks = [task for task in benchmark.tasks if not task.is_sealed]
     for number, new in enumerate(planned, start=1):
         tasks += new
@@ -114,7 +115,7 @@ def _play_looks(arms: Match) -> None:
             return
         look, runs = list_looks(path)[-1], 2 * len(tasks) * benchmark.repeats
         record_look(arms.house.store, evaluation, benchmark.benchmark, look, runs, most, CONTROLLER)
-        arms.reporter.say(f"{evaluation}: {describe_look(look, runs, most)}")
+        arms.reporter.say(f"{evaluation}: {describe_look(look, runs, most, most_again)}")
         if path.last.outcome != "continue":
             return
 

@@ -23,7 +23,7 @@ Outcome = Literal["equal", "different"]
 class Recomputed:
     """One verdict: the recorded decision, and the recorded and the recomputed verdict as JSON.
 
-    `told` is both as they may be shown: with bands for sealed figures while the benchmark can judge.
+    `told` is both as they may be shown: without sealed figures while the benchmark can judge.
     """
 
     evaluation: str

@@ -6,7 +6,7 @@ Nothing is played and nobody is asked. The newest grade of a run is the one in f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from agents.plans import plan_from
@@ -33,6 +33,7 @@ from projections.verdicts import VERDICTS
 
 from ..house import House
 from ..queries.runs import require_run
+from ..queries.untold import find_confirming, find_hidden
 
 ACTOR: Final = "operator"
 
@@ -74,6 +75,18 @@ def regrade_runs(
         found.append(_regrade(house, views, state, version, grade))
         advance()
     return tuple(found)
+
+
+def tell_regrades(views: Views, found: Sequence[Regrade]) -> tuple[Regrade, ...]:
+    """These results, without grades of sealed runs whose benchmark can judge, and without their confirming repeats."""
+    runs = views.pick(RUNS, [each.run for each in found])
+    hidden = find_hidden(views, runs.values())
+    confirming = find_confirming(views, runs, hidden)
+    return tuple(
+        replace(each, passed=None, score=None, before_passed=None, before_score=None) if each.run in hidden else each
+        for each in found
+        if each.run not in confirming
+    )
 
 
 def _regrade(house: House, views: PostgresViews, run: RunState, version: str, grade: Verifier) -> Regrade:

@@ -1,6 +1,6 @@
 """Answers of the tools: plain data of bounded size, with no result of sealed runs.
 
-An agent that reads the figures of a sealed instance can fit the next challenger to it, so it is told bands, also of a
+An agent that knows how sealed instances went can fit the next challenger to them, so it is told decisions, also of a
 benchmark that was retired.
 """
 
@@ -13,18 +13,19 @@ from typing import Any, Final
 import msgspec
 
 from eventlog.events import PieceKind, RunFinished, RunMissing
-from gate.bands import coarse_reasons, explain_bands
+from gate.decision import explain_decision, tell_reasons
 
 from ..datasets.first_rows import first_rows
 from ..house import House
 from ..queries.champion import champion_history, show_champion
 from ..queries.datasets import find_dataset, page_datasets
 from ..queries.encoding import encode_value
-from ..queries.evaluations import list_benchmark_ledgers, list_evaluations, path_of_evidence
+from ..queries.evaluations import list_benchmark_ledgers, list_evaluations
 from ..queries.failures import MOST_FAILED, list_open_failures
 from ..queries.pieces import page_pieces, pick_reports
 from ..queries.runs import GradedRun, RunFilter, find_runs, pick_runs, unknown_run
 from ..queries.timelines import read_timeline, recent_runs
+from ..queries.untold import tell_status
 from ..queries.verdicts import find_verdict
 
 MOST: Final = 50
@@ -37,6 +38,7 @@ MOST_TEXT: Final = 600
 
 _READ: Final = 2_000
 _EXAMPLES: Final = 5
+_RESULTS: Final = frozenset({"completed", "halted", "out_of_budget"})
 
 Answer = dict[str, Any]
 
@@ -78,7 +80,7 @@ def answer_champion(house: House) -> Answer:
 
 
 def answer_verdict(house: House, evaluation: str | None) -> Answer:
-    """One evaluation in words and bands; without a name the newest ones, and what their benchmarks have left."""
+    """One evaluation and its decision; without a name the newest ones, and what their benchmarks have left."""
     views = house.views()
     if evaluation is None:
         newest = list_evaluations(views, limit=MOST_MOVES)
@@ -86,17 +88,7 @@ def answer_verdict(house: House, evaluation: str | None) -> Answer:
     state = find_verdict(views, evaluation)
     reached = state.verdict_reached()
     champion, challenger = state.artifacts()
-    told = {} if reached is None else {label: text for label, text in explain_bands(reached) if label != "not told"}
-    looks = [
-        {
-            "look": each.number,
-            "of": each.of,
-            "units": each.units,
-            "tenths_of_what_suffices": each.tenths,
-            "then": each.says,
-        }
-        for each in path_of_evidence(state, is_told=False)
-    ]
+    told = {} if reached is None else {label: text for label, text in explain_decision(reached) if label != "not told"}
     return _cut_answer(
         {
             "evaluation": evaluation,
@@ -104,10 +96,9 @@ def answer_verdict(house: House, evaluation: str | None) -> Answer:
             "decision": state.decision or "still playing",
             "champion": str(champion),
             "challenger": str(challenger),
-            "reasons": () if reached is None else coarse_reasons(reached),
+            "reasons": () if reached is None else tell_reasons(reached),
             "told": told,
-            "looks": looks,
-            "note": "Sealed figures are told in bands only.",
+            "note": "Of the sealed part only the decision is told.",
         }
     )
 
@@ -153,7 +144,8 @@ def answer_runs(
         found, following = recent_runs(house.store, views, limit), None
     else:
         found, following = find_runs(views, wanted, after=after, limit=limit, most_read=_READ)
-    shown = [each for each in found if result is None or not each.run.is_sealed]
+    is_of_results = result is not None or names.get("status") in _RESULTS
+    shown = [each for each in found if not (is_of_results and each.run.is_sealed)]
     return _cut_answer({"runs": [_run(each) for each in shown], "next": following})
 
 
@@ -194,6 +186,8 @@ def _run(found: GradedRun) -> Answer:
     state, reward = found.run, found.reward
     names = ("run", "environment", "template", "sweep", "evaluation", "status", "is_sealed", "withdrawn")
     told = {name: getattr(state, name) for name in names}
+    if state.is_sealed:
+        told["status"] = tell_status(state)
     if state.is_sealed or reward is None:
         return {**told, "reward": None}
     return {**told, "reward": {"score": reward.score, "passed": reward.passed, "cost": reward.cost}}

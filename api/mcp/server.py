@@ -30,7 +30,7 @@ Rows = Annotated[int, Field(ge=1, le=20, description="how many rows, or datasets
 After = Annotated[str | None, Field(max_length=400, description="`next` of the page before")]
 Wanted = Annotated[str | None, Field(max_length=200)]
 Named = Annotated[str, Field(min_length=1, max_length=400)]
-Status = Literal["started", "completed", "halted", "out_of_budget", "missing"]
+Status = Literal["started", "completed", "halted", "out_of_budget", "missing", "ended"]
 PieceStatus = Literal["candidate", "promoted", "demoted", "quarantined", "cold"]
 
 

@@ -9,6 +9,7 @@ from projections.costs import COSTS, PRICES, SPENT, CostState, PriceBook
 from projections.engine.views import Views
 
 from .facts import require
+from .untold import find_playing
 
 
 class RecoveryCost(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,10 +21,13 @@ class RecoveryCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The price book in force and the sum over graded runs, in micro-dollars; `unknown` counts runs of unknown cost."""
+    """The price book in force and the sum over graded runs, in micro-dollars; `unknown` counts runs of unknown cost.
+
+    `spent` is null while an evaluation plays: it would tell what each sealed run cost.
+    """
 
     book: PriceBook | None
-    spent: int
+    spent: int | None
     runs: int
     unknown: int
     recovery: RecoveryCost
@@ -34,7 +38,8 @@ def show_costs(views: Views) -> CostAnswer:
     found = views.pick(COSTS, (PRICES, SPENT))
     book, sums = found.get(PRICES, CostState()).book, found.get(SPENT, CostState())
     recovery = recovery_cost(views)
-    return CostAnswer(book=book, spent=sums.spent, runs=sums.runs, unknown=sums.unknown, recovery=recovery)
+    spent = None if find_playing(views, views) else sums.spent
+    return CostAnswer(book=book, spent=spent, runs=sums.runs, unknown=sums.unknown, recovery=recovery)
 
 
 def recovery_cost(views: Views) -> RecoveryCost:

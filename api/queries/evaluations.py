@@ -55,7 +55,7 @@ class EvaluationPage(msgspec.Struct, frozen=True, kw_only=True):
 class EvidencePoint(msgspec.Struct, frozen=True, kw_only=True):
     """One look at the evidence: after so many sealed units, how much of its boundary was reached, in tenths.
 
-    `p_value` and `boundary` are in 10^-12, and null while the benchmark can judge.
+    `p_value` and `boundary` are in 10^-12.
     """
 
     number: int
@@ -63,12 +63,12 @@ class EvidencePoint(msgspec.Struct, frozen=True, kw_only=True):
     units: int
     tenths: int
     says: str
-    p_value: int | None
-    boundary: int | None
+    p_value: int
+    boundary: int
 
 
-def path_of_evidence(state: VerdictState, *, is_told: bool) -> tuple[EvidencePoint, ...]:
-    """The looks of an evaluation, in order; their figures only where they may be told, else tenths of the boundary."""
+def path_of_evidence(state: VerdictState) -> tuple[EvidencePoint, ...]:
+    """The looks of an evaluation, in order. All of it is of the sealed part: ask first whether it may be told."""
     return tuple(
         EvidencePoint(
             number=look.number,
@@ -76,8 +76,8 @@ def path_of_evidence(state: VerdictState, *, is_told: bool) -> tuple[EvidencePoi
             units=look.units,
             tenths=evidence_cells(look),
             says=describe_outcome(look),
-            p_value=look.p_value if is_told else None,
-            boundary=look.boundary if is_told else None,
+            p_value=look.p_value,
+            boundary=look.boundary,
         )
         for look in state.looks_so_far()
     )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
+from msgspec.structs import replace
 
 from projections.datasets.advantages import NANO, advantages
 from projections.engine.views import Views
 from projections.groups import GROUPS, GroupState, Sibling, assemble_groups, find_group, key_after_group
+from projections.runs import RUNS
 
 from ..errors import Unknown
+from .untold import find_hidden
 
 MOST_SIBLINGS = 300
 """Siblings that are read for one page; a larger group is shown in part."""
 
 _EPS = "0.0001"
+_UNTOLD = dict.fromkeys(("score", "passed", "value", "shaping", "shaped"))
 
 
 class SiblingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +30,10 @@ class SiblingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A group; `mean`, `low` and `high` are of the scores of its siblings, in millionths, null if none was graded."""
+    """A group; `mean`, `low` and `high` are of the scores of its siblings, in millionths, null if none was graded.
+
+    Those of sealed runs are left out while their benchmark can judge.
+    """
 
     group: GroupState
     graded: int
@@ -57,7 +66,9 @@ def list_groups(views: Views, *, prefix: str = "", after: str | None = None, lim
     else:
         is_more = len(page) == MOST_SIBLINGS or len(found) > limit
     shown = found[:limit]
-    return GroupPage(groups=tuple(map(_row, shown)), next=shown[-1].group if shown and is_more else None)
+    return GroupPage(
+        groups=tuple(map(_row, _tell_groups(views, shown))), next=shown[-1].group if shown and is_more else None
+    )
 
 
 def show_group(views: Views, name: str) -> GroupRow:
@@ -65,7 +76,22 @@ def show_group(views: Views, name: str) -> GroupRow:
     state = find_group(views, name)
     if state is None:
         raise Unknown(what="group", actual=name, way_out="A run names its group: see `flywheel runs show RUN`.")
-    return _row(state)
+    return _row(*_tell_groups(views, [state]))
+
+
+def _tell_groups(views: Views, groups: Collection[GroupState]) -> tuple[GroupState, ...]:
+    """These groups, without what their runs earned where it may not be told yet."""
+    runs = views.pick(RUNS, [sibling.run for each in groups for sibling in each.siblings])
+    hidden = find_hidden(views, runs.values())
+    return tuple(
+        replace(
+            each,
+            siblings=tuple(
+                replace(sibling, **_UNTOLD) if sibling.run in hidden else sibling for sibling in each.siblings
+            ),
+        )
+        for each in groups
+    )
 
 
 def _row(group: GroupState) -> GroupRow:

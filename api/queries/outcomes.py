@@ -15,30 +15,31 @@ from projections.frames.outcomes import OUTCOMES, Cell, select_outcomes
 
 from .untold import find_untold
 
-_UNTOLD = dict.fromkeys(("passed", "score", "value"))
+_UNTOLD = dict.fromkeys(("runs", "graded", "passed", "steps", "score", "valued", "value", "priced", "cost"))
 
 
 class OutcomeRow(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of one sweep and template, with a candidate (`is_treated`) or without; null is not known of them.
 
     Of `runs`, so many are `missing`, so many `graded`, and of these so many `passed`. `steps`, `score`, `value` and
-    `cost` are sums: `value` over the `valued` runs, `cost` over the `priced` ones; in micro-units. `passed`, `score`
-    and `value` are null in an evaluation whose sealed figures may not be told yet.
+    `cost` are sums: `value` over the `valued` runs, `cost` over the `priced` ones; in micro-units. Of an evaluation
+    whose sealed results may not be told yet only `missing` is told: how many runs of a template there were tells what
+    was played again because it looked worse.
     """
 
     sweep: str | None
     template: str | None
     is_treated: bool | None
-    runs: int
-    graded: int
+    runs: int | None
+    graded: int | None
     passed: int | None
     missing: int
-    steps: int
+    steps: int | None
     score: int | None
-    valued: int
+    valued: int | None
     value: int | None
-    priced: int
-    cost: int
+    priced: int | None
+    cost: int | None
 
 
 class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):

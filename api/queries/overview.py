@@ -17,6 +17,8 @@ from projections.memories import FOLDS
 from projections.slices import SLICES
 from projections.sweeps import SWEEPS
 
+from .untold import find_playing
+
 MOST_COUNTED = 500
 """Datasets, slices and checkpoints are counted up to this number."""
 
@@ -31,7 +33,7 @@ class PieceCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the loop has come at `position`. `spent` is in micro-dollars.
+    """How far the loop has come at `position`. `spent` is in micro-dollars, and null while an evaluation plays.
 
     `datasets`, `slices` and `checkpoints` are counted up to MOST_COUNTED. `decisions` counts the verdicts.
     """
@@ -41,7 +43,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     sweeps: int
     open_sweeps: int
     graded: int
-    spent: int
+    spent: int | None
     pieces: tuple[PieceCounts, ...]
     evaluations: int
     open_evaluations: int
@@ -71,7 +73,7 @@ def show_overview(views: Views) -> Overview:
         sweeps=sum(state.planned for state in sweeps),
         open_sweeps=sum(len(state.open) for state in sweeps),
         graded=sums.runs,
-        spent=sums.spent,
+        spent=None if find_playing(views, views) else sums.spent,
         pieces=tuple(_count_pieces(views, kind) for kind in FOLDS),
         evaluations=len(evaluations),
         open_evaluations=sum(each.is_open for each in evaluations),

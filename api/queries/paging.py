@@ -37,8 +37,9 @@ def filter_page(
     after: str | None = None,
     limit: int,
     most_read: int | None = MOST_READ,
+    size: int = PAGE,
 ) -> Page[S]:
-    """A page of the states that `keep` leaves of the pages it is given.
+    """A page of the states that `keep` leaves of the pages it is given, each of `size` states.
 
     Once `most_read` states were read the page ends, with fewer than `limit` states if the filter leaves few (None: it
     is filled whatever that takes).
@@ -46,11 +47,11 @@ def filter_page(
     found: dict[str, S] = {}
     read = 0
     while most_read is None or read < most_read:
-        page = views.page(fold, after, PAGE, prefix)
+        page = views.page(fold, after, size, prefix)
         found |= keep(page)
         if len(found) > limit:
             return _first(found, limit)
-        if len(page) < PAGE:
+        if len(page) < size:
             return found, None
         read, after = read + len(page), next(reversed(page))
     return found, after

@@ -11,17 +11,18 @@ from msgspec.structs import asdict, replace
 
 from eventlog.store import EventStore
 from projections.contamination import contaminated_among, is_contaminated
+from projections.engine.paging import PAGE
 from projections.engine.views import Views
 from projections.rewards import REWARDS, RewardState
 from projections.runs import OUTSIDE, RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
-from ..errors import Unknown
+from ..errors import RunSealed, Unknown
 from .events import LoggedEvent, list_events
 from .facts import find_state
-from .paging import MOST_READ, filter_page, page_after
+from .paging import MOST_READ, filter_page
 from .sealed import hide_results
-from .untold import find_hidden
+from .untold import find_confirming, find_hidden, tell_status
 
 if TYPE_CHECKING:
     from eventlog.events import Spec
@@ -32,9 +33,12 @@ WAY_OUT = "List them with `flywheel runs list` or GET /v1/runs."
 class MarkedRun(RunState, frozen=True, kw_only=True):
     """A run and its marks: the positions since which it is `withdrawn` or its subject `erased`, null where it is not.
 
-    A `contaminated` run began from another state than the runs that it is compared with.
+    A `contaminated` run began from another state than the runs that it is compared with. Of a sealed run whose
+    benchmark can judge, `status` is started, ended or missing, and what it did is null.
     """
 
+    steps: int | None  # type: ignore[assignment]
+    mutations: int | None  # type: ignore[assignment]
     withdrawn: int | None
     erased: int | None
     contaminated: bool
@@ -100,7 +104,7 @@ class RunAnswer(GradedRun, frozen=True, kw_only=True):
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list; None asks for all. `prefix` is the sweep or evaluation that the name begins with.
 
-    `text` is in the name, the template or the instruction of a run, in whatever case.
+    `text` is in the name, the template or the instruction of a run, in whatever case. `status` is as it may be told.
     """
 
     prefix: str | None = None
@@ -124,9 +128,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
         if self.text is not None:
             found = {key: run for key, run in found.items() if _has_text(run, self.text.casefold())}
+        hidden = find_hidden(views, found.values())
+        confirming = find_confirming(views, found, hidden)
+        found = {key: run for key, run in found.items() if key not in confirming}
+        if self.status is not None:
+            status = {key: tell_status(run) if key in hidden else run.status for key, run in found.items()}
+            found = {key: run for key, run in found.items() if status[key] == self.status}
         if not (self.is_passed or self.is_failed):
             return found
-        rewards = views.pick(REWARDS, found.keys() - find_hidden(views, found.values()))
+        rewards = views.pick(REWARDS, found.keys() - hidden)
         return {key: run for key, run in found.items() if key in rewards and rewards[key].passed is self.is_passed}
 
 
@@ -134,7 +144,8 @@ def _has_text(run: RunState, text: str) -> bool:
     return any(text in value.casefold() for value in (run.run, run.template, run.instruction))
 
 
-_NAMED = ("sweep", "evaluation", "template", "status", "environment")
+_NAMED = ("sweep", "evaluation", "template", "environment")
+_UNTOLD = dict.fromkeys(("steps", "mutations", "actions", "wall_microseconds"))
 
 
 def find_runs(
@@ -144,26 +155,29 @@ def find_runs(
 
     With `most_read`, a page ends after so many runs were looked at, even if few of them are wanted.
     """
-    prefix = _prefix_of(views, wanted)
-    if not replace(wanted, prefix=None).is_any:
-        keep = partial(wanted.keep, views)
-        page, following = filter_page(views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read)
-    else:
-        page, following = page_after(views, RUNS, after, limit, prefix)
+    prefix, keep = _prefix_of(views, wanted), partial(wanted.keep, views)
+    size = PAGE if replace(wanted, prefix=None) != RunFilter() else min(PAGE, limit + 1)
+    page, following = filter_page(
+        views, RUNS, keep, prefix=prefix, after=after, limit=limit, most_read=most_read, size=size
+    )
     return tuple(_grade_runs(views, page).values()), following
 
 
 def pick_runs(views: Views, names: Collection[str]) -> dict[str, GradedRun]:
-    """The runs of these names that were started, with their grades, by name."""
-    return _grade_runs(views, views.pick(RUNS, names))
+    """Started runs of these names that may be told of, with their grades, by name."""
+    return _grade_runs(views, RunFilter().keep(views, views.pick(RUNS, names)))
 
 
 def _grade_runs(views: Views, page: Mapping[str, RunState]) -> dict[str, GradedRun]:
-    rewards = views.pick(REWARDS, page.keys() - find_hidden(views, page.values()))
+    hidden = find_hidden(views, page.values())
+    rewards = views.pick(REWARDS, page.keys() - hidden)
     withdrawn, erased = (withdrawals(views), erased_runs(views)) if page else ({}, {})
     contaminated = contaminated_among(views, page.values())
     return {
-        key: GradedRun(run=_mark_run(run, withdrawn, erased, contaminated=key in contaminated), reward=rewards.get(key))
+        key: GradedRun(
+            run=_mark_run(run, withdrawn, erased, is_contaminated=key in contaminated, is_hidden=key in hidden),
+            reward=rewards.get(key),
+        )
         for key, run in page.items()
     }
 
@@ -192,10 +206,14 @@ def show_run(
     Results of a sealed run are left out while its benchmark can judge; with `is_raw` its events tell them.
     """
     state = require_run(views, run)
+    hidden = find_hidden(views, [state])
+    if find_confirming(views, {run: state}, hidden) and not is_raw:
+        raise unknown_run(run)
+    marks = withdrawals(views), erased_runs(views)
     page = list_events(store, views.upto, after=after, limit=limit, stream=f"run/{run}")
     return RunAnswer(
-        run=_mark_run(state, withdrawals(views), erased_runs(views), contaminated=is_contaminated(views, state)),
-        reward=None if find_hidden(views, [state]) else views.get(REWARDS, run),
+        run=_mark_run(state, *marks, is_contaminated=is_contaminated(views, state), is_hidden=run in hidden),
+        reward=None if run in hidden else views.get(REWARDS, run),
         events=page.events if is_raw else hide_results(views, page.events),
         next=page.next,
     )
@@ -206,17 +224,29 @@ def require_run(views: Views, run: str) -> RunState:
     return find_state(views, RUNS, run, what="run", way_out=WAY_OUT)
 
 
+def refuse_hidden_run(views: Views, run: str) -> None:
+    """Raise RunSealed if what a run did may not be told."""
+    state = views.get(RUNS, run)
+    if state is not None and find_hidden(views, [state]):
+        raise RunSealed(run=run, benchmark=state.benchmark)
+
+
 def unknown_run(named: str) -> Unknown:
     """The error that no run has this name, or these names."""
     return Unknown(what="run", actual=named, way_out=WAY_OUT)
 
 
 def _mark_run(
-    run: RunState, withdrawn: dict[str, TaintState], erased: dict[str, TaintState], *, contaminated: bool
+    run: RunState,
+    withdrawn: dict[str, TaintState],
+    erased: dict[str, TaintState],
+    *,
+    is_contaminated: bool,
+    is_hidden: bool,
 ) -> MarkedRun:
-    return MarkedRun(
-        **asdict(run), withdrawn=_since(withdrawn, run), erased=_since(erased, run), contaminated=contaminated
-    )
+    told = {**asdict(run), **_UNTOLD, "status": tell_status(run)} if is_hidden else asdict(run)
+    since = _since(withdrawn, run), _since(erased, run)
+    return MarkedRun(**told, withdrawn=since[0], erased=since[1], contaminated=is_contaminated)
 
 
 def _since(facts: dict[str, TaintState], run: RunState) -> int | None:

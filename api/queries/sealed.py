@@ -9,35 +9,68 @@ from projections.engine.views import Views
 from projections.runs import RUNS
 
 from .events import LoggedEvent
-from .untold import find_hidden, find_untold
+from .untold import find_confirming, find_hidden, find_untold
 
 if TYPE_CHECKING:
-    from eventlog.events import EvaluationLooked, JudgeOpined, RewardGraded, StepVerified, VerdictReached
+    from eventlog.events import (
+        EvaluationLooked,
+        InstanceReset,
+        JudgeOpined,
+        ModelCalled,
+        RewardGraded,
+        RunFinished,
+        RunMissing,
+        RunStarted,
+        StepTaken,
+        StepVerified,
+        VerdictReached,
+    )
 
 
 def tells_results(logged: LoggedEvent) -> bool:
     """True if an event may tell a result of a sealed part."""
-    return _is_of_run(logged.event) or _is_of_evaluation(logged.event)
+    return _is_of_run(logged.event) or _says_that_played(logged.event) or _is_of_evaluation(logged.event)
 
 
 def hide_results(views: Views, logged: tuple[LoggedEvent, ...]) -> tuple[LoggedEvent, ...]:
-    """These events without those that tell a figure of a sealed part which may not be told yet."""
+    """These events without those that tell something of a sealed part which may not be told yet.
+
+    Of a sealed run that is all that it did; its start and its being lost stay, but not those of a confirming repeat.
+    """
     evaluations = {each.event.evaluation for each in logged if _is_of_evaluation(each.event)}
-    runs = {each.event.run for each in logged if _is_of_run(each.event)}
-    hidden = find_hidden(views, views.pick(RUNS, runs).values()) if runs else frozenset()
+    names = {each.event.run for each in logged if _is_of_run(each.event) or _says_that_played(each.event)}
+    runs = views.pick(RUNS, names) if names else {}
+    hidden = find_hidden(views, runs.values())
+    confirming = find_confirming(views, runs, hidden)
     untold = find_untold(views, evaluations)
-    return tuple(each for each in logged if not _is_within(each.event, hidden, untold))
+    return tuple(each for each in logged if not _is_within(each.event, hidden, confirming, untold))
 
 
-def _is_within(event: object, runs: frozenset[str], evaluations: frozenset[str]) -> bool:
-    """True if an event tells the result of one of these runs, or figures of one of these evaluations."""
+def _is_within(event: object, hidden: frozenset[str], confirming: frozenset[str], evaluations: frozenset[str]) -> bool:
+    """True if an event tells what one of these runs did or that it was played, or figures of these evaluations."""
     if _is_of_run(event):
-        return event.run in runs
+        return event.run in hidden
+    if _says_that_played(event):
+        return event.run in confirming
     return _is_of_evaluation(event) and event.evaluation in evaluations
 
 
-def _is_of_run(event: object) -> TypeGuard[RewardGraded | JudgeOpined | StepVerified]:
-    return isinstance(event, events.RewardGraded | events.JudgeOpined | events.StepVerified)
+def _is_of_run(
+    event: object,
+) -> TypeGuard[RewardGraded | JudgeOpined | StepVerified | StepTaken | ModelCalled | RunFinished]:
+    return isinstance(
+        event,
+        events.RewardGraded
+        | events.JudgeOpined
+        | events.StepVerified
+        | events.StepTaken
+        | events.ModelCalled
+        | events.RunFinished,
+    )
+
+
+def _says_that_played(event: object) -> TypeGuard[RunStarted | InstanceReset | RunMissing]:
+    return isinstance(event, events.RunStarted | events.InstanceReset | events.RunMissing)
 
 
 def _is_of_evaluation(event: object) -> TypeGuard[EvaluationLooked | VerdictReached]:

@@ -1,4 +1,4 @@
-"""Timelines: the events of a run arranged by step, and two runs side by side. Pure but for `recent_runs`."""
+"""Timelines: the events of a run arranged by step, and two runs side by side."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from projections.engine.views import Views
 
 from .events import LoggedEvent, logged_event
 from .runs import GradedRun, pick_runs
+from .sealed import hide_results
 
 MOST_EVENTS = 2_000
 """Events of a run that are read for its timeline."""
@@ -76,9 +77,13 @@ _SHOWN = (
 
 
 def read_timeline(store: EventStore, views: Views, run: str) -> Timeline:
-    """The timeline of a run as of the views' position; it is empty where there is no such run."""
+    """The timeline of a run as of the views' position; it is empty where there is no such run.
+
+    What a sealed run did is left out while its benchmark can judge.
+    """
     found = [logged_event(each) for each in islice(store.read(stream=f"run/{run}", upto=views.upto), MOST_EVENTS + 1)]
-    return arrange_events(found[:MOST_EVENTS], is_cut=len(found) > MOST_EVENTS)
+    told = hide_results(views, tuple(found[:MOST_EVENTS]))
+    return arrange_events(told, is_cut=len(found) > MOST_EVENTS)
 
 
 def arrange_events(logged: Sequence[LoggedEvent], *, is_cut: bool = False) -> Timeline:

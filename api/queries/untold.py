@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from gate.sealed_figures import tells_figures
 from projections.alpha import ALPHA
@@ -10,6 +11,9 @@ from projections.benchmarks import BENCHMARKS
 from projections.engine.views import Views
 from projections.runs import RunState
 from projections.verdicts import VERDICTS
+
+ENDED: Final = "ended"
+"""The status that is told of a sealed run that ended: how it ended may be its result."""
 
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
@@ -27,8 +31,31 @@ def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
     return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
 
 
+def find_playing(since: Views, views: Views) -> frozenset[str]:
+    """Evaluations that were opened by now, were undecided at an earlier time, and may not be told of yet."""
+    before = since.find(VERDICTS)
+    playing = (key for key in views.find(VERDICTS) if key not in before or before[key].decision is None)
+    return find_untold(views, frozenset(playing))
+
+
 def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
     """Names of those of these runs whose results may not be told yet."""
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
     untold = find_untold(views, frozenset(sealed.values()))
     return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+
+
+def find_confirming(views: Views, runs: Mapping[str, RunState], hidden: Collection[str]) -> frozenset[str]:
+    """Names of those hidden runs that repeat what looked worse: that they were played tells which instances did."""
+    names = {run.benchmark for key, run in runs.items() if key in hidden and run.benchmark is not None}
+    repeats = {key: state.repeats for key, state in views.pick(BENCHMARKS, names).items()} if names else {}
+    return frozenset(
+        key
+        for key, run in runs.items()
+        if key in hidden and run.repeat is not None and run.repeat >= repeats.get(run.benchmark or "", run.repeat + 1)
+    )
+
+
+def tell_status(run: RunState) -> str:
+    """How a sealed run went as far as it may be told: started, ended or missing."""
+    return run.status if run.status in {"started", "missing"} else ENDED

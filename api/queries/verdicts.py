@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from eventlog.events import Verdict
-from gate.bands import hide_figures
+from gate.decision import hide_figures
 from projections.engine.views import Views
 from projections.verdicts import VERDICTS, VerdictState
 
@@ -18,8 +18,8 @@ from .untold import may_tell
 class VerdictList(msgspec.Struct, frozen=True):
     """Evaluations with their verdicts in order of evaluation; `next` is the one to continue after, or null.
 
-    While a benchmark can judge, the sealed figures of its verdicts are null or empty, and `bands` tell about where they
-    lie.
+    While a benchmark can judge, its verdicts tell the decision: all else of their sealed part is null or empty, and
+    their looks are left out.
     """
 
     verdicts: tuple[VerdictState, ...]
@@ -57,21 +57,20 @@ def find_verdict(views: Views, evaluation: str) -> VerdictState:
 
 
 def tell_as_text(verdict: Verdict, *, is_told: bool) -> str:
-    """A verdict as JSON, with the sealed figures only where they may be told."""
+    """A verdict as JSON, with its sealed part only where it may be told."""
     if is_told:
         return verdict.model_dump_json()
     return msgspec.json.encode(hide_figures(verdict.model_dump(mode="json"), verdict)).decode()
 
 
 def tell_verdict(views: Views, state: VerdictState) -> VerdictState:
-    """The evaluation, without the figures of the sealed part that may not be told yet."""
+    """The evaluation, while its benchmark can judge as before its first look, and of its verdict the decision."""
     if may_tell(views, state.benchmark, state.evaluation):
         return state
-    looks = tuple({**look, "p_value": None} for look in state.looks)
-    read = state.verdict_reached()
+    told, read = replace(state, looks=(), runs=0, most_runs=0), state.verdict_reached()
     if read is None or state.verdict is None:
-        return replace(state, looks=looks)
-    return replace(state, looks=looks, verdict=hide_figures(state.verdict, read))
+        return told
+    return replace(told, verdict=hide_figures(state.verdict, read))
 
 
 def verdict_row(views: Views, state: VerdictState) -> VerdictRow:

@@ -25,7 +25,7 @@ from .small_bodies import TOO_LARGE
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-Status = Literal["started", "completed", "halted", "out_of_budget", "missing"]
+Status = Literal["started", "completed", "halted", "out_of_budget", "missing", "ended"]
 After = Annotated[str | None, sorted_after(200, "runs whose name sorts after this, or the `next` of a page before")]
 Passed = Annotated[bool | None, Query(description="graded runs that passed, or that failed")]
 Text = Annotated[
@@ -57,10 +57,11 @@ def list_runs(
 
     With `since` or `until` they come in order of their beginning, and `next` is a position.
 
-    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. `reward` is null for sealed
-    runs while their benchmark can judge. `withdrawn` and `erased` are
-    the positions since which the run is withdrawn or its subject erased. A `contaminated` run began from another state
-    than the runs that it is compared with. Nothing is learned from any of these.
+    Scores, values and costs are in micro-units; null is unknown or not graded, never zero. While their benchmark can
+    judge, sealed runs have no `reward`, the status started, ended or missing, and null for what they did; repeats that
+    confirm what looked worse are left out. `withdrawn` and `erased` are the positions since which the run is withdrawn
+    or its subject erased. A `contaminated` run began from another state than the runs that it is compared with.
+    Nothing is learned from any of these.
     """
     wanted = queries.RunFilter(
         sweep=sweep,

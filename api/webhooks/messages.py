@@ -15,7 +15,7 @@ import msgspec
 
 from eventlog.events import ChampionPointed, VerdictReached
 from eventlog.store import Recorded
-from gate.bands import coarse_reasons, difference_band, success_band
+from gate.decision import tell_reasons
 
 from .errors import SecretUnfit
 
@@ -35,7 +35,7 @@ class Message:
 
 
 def compose_message(project: str, webhook: str, recorded: Recorded) -> Message:
-    """The message about a verdict or a move of the champion. Sealed figures are told in bands only."""
+    """The message about a verdict or a move of the champion. Of the sealed part only the decision is told."""
     name = f"{project}-{webhook}-{recorded.position}"
     kind, data = _describe(recorded)
     body = {
@@ -85,12 +85,9 @@ def _describe(recorded: Recorded) -> tuple[str, dict[str, Any]]:
         return "flywheel.verdict.reached", {
             "evaluation": event.evaluation,
             "decision": verdict.decision,
-            "reasons": coarse_reasons(verdict),
+            "reasons": tell_reasons(verdict),
             "champion": str(verdict.champion.artifact),
             "challenger": str(verdict.challenger.artifact),
-            "mean_difference": difference_band(verdict.mean_delta),
-            "champion_passed": success_band(verdict.champion),
-            "challenger_passed": success_band(verdict.challenger),
         }
     if isinstance(event, ChampionPointed):
         artifact = event.artifact

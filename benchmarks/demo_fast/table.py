@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from statistics import NormalDist
 from typing import Final
 
 from agents.envs.sites.helpdesk import drift as helpdesk
 from agents.envs.sites.marketplace import drift as marketplace
 from agents.learning.allocator import KINDS
-from gate.intervals import wilson
+from eventlog.events import Interval
 
 from ..report import Target, at_least, at_most, between
 from .playing import Measured, Outcome
 from .rows import ALL, ALLOCATOR, FROZEN, SINGLES
+from .seeds import MICRO, seed_difference, seed_interval
 
-MICRO: Final = 1_000_000
 CURABLE: Final = ("navigation", "knowledge", "policy")
 NULL: Final = "control"
 _ERROR: Final = 0.05
@@ -25,12 +23,13 @@ _ERROR: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Totals of one row in one group of tasks."""
+    """Totals of one row in one group of tasks, and the intervals of its success."""
 
     row: str
     group: str
     visible: tuple[int, int]
     sealed: tuple[int, int]
+    intervals: tuple[Interval, Interval]
     cost: int
     score: int
 
@@ -51,8 +50,8 @@ class Cell:
         return (
             self.group,
             self.row,
-            shown(self.visible),
-            shown(self.sealed),
+            _with_interval(self.visible, self.intervals[0]),
+            _with_interval(self.sealed, self.intervals[1]),
             runs,
             dollars,
             f"{self.score_a_dollar:,.0f}",
@@ -62,10 +61,8 @@ class Cell:
 HEADINGS: Final = ("tasks", "row", "visible success", "sealed success", "runs", "cost", "score per $")
 
 
-def shown(counts: tuple[int, int]) -> str:
-    """Format a rate with its 95 % Wilson interval."""
+def _with_interval(counts: tuple[int, int], interval: Interval) -> str:
     passed, runs = counts
-    interval = wilson(passed, runs)
     rate = passed / runs if runs else 0.0
     return f"{rate:.2f} ({interval.low / MICRO:.2f} to {interval.high / MICRO:.2f})"
 
@@ -98,15 +95,25 @@ def idle_rows(cells: Sequence[Cell]) -> list[str]:
 
 
 def _cell(row: str, group: str, outcomes: Sequence[Outcome]) -> Cell:
-    own = [outcome for outcome in outcomes if outcome.row == row]
+    own = _of_row(outcomes, row)
+    visible, sealed = [each for each in own if not each.is_sealed], _sealed(own)
     return Cell(
         row,
         group,
-        _counted([outcome for outcome in own if not outcome.is_sealed]),
-        _counted([outcome for outcome in own if outcome.is_sealed]),
+        _counted(visible),
+        _counted(sealed),
+        (seed_interval(visible), seed_interval(sealed)),
         sum(outcome.cost for outcome in own),
         sum(outcome.score for outcome in own),
     )
+
+
+def _of_row(outcomes: Iterable[Outcome], row: str) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.row == row]
+
+
+def _sealed(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    return [outcome for outcome in outcomes if outcome.is_sealed]
 
 
 def _counted(outcomes: Sequence[Outcome]) -> tuple[int, int]:
@@ -146,11 +153,11 @@ def figures_of(
     targets[name] = at_least(0.0001)
     others = [*singles, ALLOCATOR, ALL]
     for group in sorted(null):
+        own = _sealed(o for each in found for o in each.outcomes if group_of(o) == group)
         for row in others:
             name = f"{group}: {row} less frozen, sealed"
-            treated, frozen = cells[group, row].sealed, cells[group, FROZEN].sealed
             figures[name] = cells[group, row].sealed_rate - cells[group, FROZEN].sealed_rate
-            spans[name] = difference(treated, frozen, _ERROR / (len(others) * len(null)))
+            spans[name] = seed_difference(_of_row(own, row), _of_row(own, FROZEN), _ERROR / (len(others) * len(null)))
             targets[name] = between(0, 0)
     figures |= {"runs, evaluated": sum(len(each.outcomes) for each in found)}
     figures |= {"runs, learning": sum(each.learning_runs for each in found)}
@@ -158,20 +165,3 @@ def figures_of(
     figures["substrates the allocator knows"] = len(KINDS)
     targets["runs missing"] = at_most(0)
     return figures, targets, spans
-
-
-def difference(one: tuple[int, int], other: tuple[int, int], error: float) -> tuple[float, float]:
-    """Newcombe's interval of the difference of two rates, with approximate error probability `error`."""
-    z = NormalDist().inv_cdf(1 - error / 2)
-    (p, low, high), (q, its_low, its_high) = _score(*one, z), _score(*other, z)
-    return (
-        p - q - sqrt((p - low) ** 2 + (its_high - q) ** 2),
-        p - q + sqrt((high - p) ** 2 + (q - its_low) ** 2),
-    )
-
-
-def _score(passed: int, runs: int, z: float) -> tuple[float, float, float]:
-    rate, weight = passed / runs, z * z / runs
-    centre = (rate + weight / 2) / (1 + weight)
-    spread = z * sqrt(rate * (1 - rate) / runs + weight / (4 * runs)) / (1 + weight)
-    return rate, max(0.0, centre - spread), min(1.0, centre + spread)

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from eventlog.events import Rules
-from gate.bands import WIDTH
 
 Told = Literal["figures", "bands", "decisions"]
 
@@ -17,6 +16,8 @@ _FIRST: Final = 0.5
 """Share of the knobs that the first challenger has."""
 
 _MICRO: Final = 1_000_000
+WIDTH: Final = 100_000
+"""Half the width of the middle of three bands of the mean difference, in millionths."""
 _Z: Final = 2.5758
 """The bound of a one-sided test at alpha .005, the share of one challenger of ten."""
 

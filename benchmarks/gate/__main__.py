@@ -43,7 +43,12 @@ class Line:
 BETTER = 0.75
 LINES = (
     Line(
-        "20 without a difference, K = 20, stopped early", "any early", 100, 2_500, BASE, {"any promoted": at_most(0.05)}
+        "20 without a difference, K = 20, stopped early",
+        "any early",
+        1_000,
+        2_500,
+        BASE,
+        {"any promoted": at_most(0.05)},
     ),
     Line(
         "one instance .9 → .1 beside a gain",

@@ -104,6 +104,18 @@ def walk(batch: Batch, rules: Rules, alpha: int) -> tuple[Any, Any]:
     return found.stop, found.is_rejected
 
 
+def confirm_rejected(batch: Batch, rules: Rules, stop: Any, is_rejected: Any, tally: Tally) -> Any:
+    """True for each rejected evaluation that the margin and fresh repeats leave promoted; adds to a tally."""
+    units = batch.first.shape[1] // batch.unit
+    ends = [-(-units * share // MICRO) * batch.unit for share in rules.looks or (MICRO,)]
+    is_promoted = np.zeros(len(batch.first), dtype=bool)
+    for one in np.flatnonzero(is_rejected):
+        before = tally.promoted
+        _confirm_one(batch, int(one), ends[stop[one]], rules, tally)
+        is_promoted[one] = tally.promoted > before
+    return is_promoted
+
+
 def _walk(batch: Batch, rules: Rules, alpha: int, shares: Sequence[int]) -> Walk:
     """Go through all looks; evaluations that stopped are left out of the next."""
     if batch.lost is None or not rules.charges_losses:

@@ -12,13 +12,16 @@ from benchmarks.report import Target, at_least, at_most
 from eventlog.events import Rules
 
 from . import truths
-from .looks import FIXED, SEQUENTIAL, Tally, run_batch, walk
+from .choosers import Chooser, Tells, climb, make_independently, play_courses, vote
+from .looks import FIXED, SEQUENTIAL, Tally, run_batch
 from .simulating import Count
 from .truths import Shape, Truth
 
 ALPHA = 5_000
 OF_TWENTY = 2_500
 CHUNK = 500
+COURSES = 4_000
+TELLS: tuple[Tells, ...] = ("decisions", "looks", "looks and bands")
 NULLS, POWERS, FAMILIES = 20_000, 2_000, 1_000
 TIMES_WIDE, TIMES_LOSING = 1_000, 2_000
 OLD, WIDE = Shape(100, 3), Shape(260, 1)
@@ -41,6 +44,7 @@ class Question:
     targets: dict[str, Target] = field(default_factory=dict)
     alpha: int = ALPHA
     challengers: int = 1
+    chooser: Chooser | None = None
 
     def divided_by(self, divisor: int) -> Question:
         """The question for fewer evaluations."""
@@ -78,6 +82,8 @@ WORLDS: dict[str, Truth] = (
         "rare big gains, distinct seeds": truths.seed_effects(are_shared=False, rare=True),
         "the same at every repeat": truths.same_every_time,
         "both arms drift from .8 to .4": truths.drifting,
+        "an effect drifts from +.2 to -.2 over the seeds": truths.drifting_effect(is_by_time=False),
+        "an effect drifts from +.2 to -.2 over the time of play": truths.drifting_effect(is_by_time=True),
         "scores without passes": truths.scores(loses=False),
         "a template's scores fall by half": truths.scores(loses=True, gain=0.2),
         "a family loses .2": truths.one_family(0.2),
@@ -94,6 +100,16 @@ WORLDS: dict[str, Truth] = (
 CRASHING = tuple(world for world in WORLDS if "crashes" in world)
 UNCHARGED = SEQUENTIAL.model_copy(update={"charges_losses": False})
 """The default rules without a charge for lost runs, to show what it costs and what it is for."""
+
+CHOOSERS = (
+    Chooser("independent", make_independently, "decisions"),
+    *(Chooser("climbing", climb, tells) for tells in TELLS),
+    *(Chooser("voting", vote, tells) for tells in TELLS),
+    Chooser("voting", vote, "looks", is_one_order=True),
+)
+"""Who makes challengers from what. `decisions` is what is told, `looks` what the live line and counting runs show."""
+
+BY_LOOKS = Chooser("climbing", climb, "looks", is_one_order=True)
 
 SIZE = {"promoted": at_most(0.005)}
 RATIOS = {"no difference": 0.5, "+.15": 0.6, "+.30": 0.4, "-.1": 0.3}
@@ -116,20 +132,7 @@ def questions() -> list[Question]:
             ("promoted", "void before any look", "promoted, of alpha spent"),
             {"promoted, of alpha spent": at_most(0.005)},
         ),
-        *(
-            Question(
-                f"adversarial chooser, any of 20, {shape}",
-                "any of 20",
-                shape,
-                SEQUENTIAL,
-                4_000,
-                0,
-                targets={"any passes the test": at_most(0.05)},
-                alpha=OF_TWENTY,
-                challengers=20,
-            )
-            for shape in (OLD, WIDE)
-        ),
+        *(_chosen(BY_LOOKS, shape) for shape in (OLD, WIDE)),
         *(_power(world, OLD, rules) for world in RATIOS for rules in (FIXED, SEQUENTIAL)),
         *(_power("+.15, uneven", OLD, rules) for rules in (FIXED, SEQUENTIAL)),
         _power("+.15", WIDE, SEQUENTIAL, {"promoted": at_least(0.8)}),
@@ -163,8 +166,22 @@ def questions() -> list[Question]:
             for world in ("a template's scores fall by half",)
             for rules in (FIXED, SEQUENTIAL)
         ),
+        *(_chosen(chooser, shape) for shape in (OLD, WIDE) for chooser in CHOOSERS),
+        *(_null(f"an effect drifts from +.2 to -.2 over the {what}", WIDE) for what in ("seeds", "time of play")),
+        *(_power("+.15", shape, SEQUENTIAL) for shape in (Shape(200, 1), Shape(300, 1), Shape(130, 2))),
     ]
     return [replace(question, seed=number) for number, question in enumerate(found)]
+
+
+def _chosen(chooser: Chooser, shape: Shape) -> Question:
+    """Any of twenty challengers; the targets are those of what the product tells."""
+    figure = f"adversarial: {chooser}, any of 20, {shape}"
+    is_told = chooser.tells == "decisions"
+    targets = {told: at_most(0.05) for told in ("any passes the test", "any promoted") if is_told}
+    times = COURSES
+    return Question(
+        figure, "any of 20", shape, SEQUENTIAL, times, 0, (), targets, OF_TWENTY, challengers=20, chooser=chooser
+    )
 
 
 def _design(rules: Rules) -> str:
@@ -199,8 +216,8 @@ def _uncharged(world: str, times: int) -> Question:
 def answered(question: Question) -> Answer:
     """Simulate one question. Deterministic."""
     rng = np.random.default_rng(question.seed)
-    if question.challengers > 1:
-        return _any_of(question, rng)
+    if question.chooser is not None:
+        return _any_of(question, question.chooser, rng)
     tally = Tally()
     for begin in range(0, question.times, CHUNK):
         batch = WORLDS[question.world](rng, min(CHUNK, question.times - begin), question.shape)
@@ -209,24 +226,15 @@ def answered(question: Question) -> Answer:
     return Answer(question, rates, tally.runs / tally.evaluations)
 
 
-def _any_of(question: Question, rng: np.random.Generator) -> Answer:
-    """Challengers that keep about half of the changes of the one that went furthest so far, and draw the others anew.
-
-    Changes are ±.3 on each sealed instance, worth nothing on new seeds; the chooser is told decisions and looks. What
-    passes the test counts as promoted.
-    """
-    shape = question.times, question.shape.instances
-    kept, furthest = rng.choice([-0.3, 0.3], shape), np.full(question.times, -1)
-    is_promoted = np.zeros(question.times, dtype=bool)
-    for _ in range(question.challengers):
-        tried = np.where(rng.random(shape) < 0.5, kept, rng.choice([-0.3, 0.3], shape))  # noqa: PLR2004 (half)
-        batch = truths.passing(rng, (0.5 - tried / 2, 0.5 + tried / 2), question.shape)
-        stop, is_rejected = walk(batch, question.rules, question.alpha)
-        reached, is_promoted = stop + 5 * is_rejected, is_promoted | is_rejected
-        kept = np.where((reached > furthest)[:, None], tried, kept)
-        furthest = np.maximum(furthest, reached)
-    figure = f"{question.figure}, any passes the test"
-    return Answer(question, {figure: (int(is_promoted.sum()), question.times)}, 0.0)
+def _any_of(question: Question, chooser: Chooser, rng: np.random.Generator) -> Answer:
+    """Courses in which any challenger of a chooser passes the test, and in which any is promoted."""
+    q = question
+    found = play_courses(chooser, q.shape, q.rules, q.alpha, q.challengers, q.times, rng)
+    rates = {
+        f"{q.figure}, any passes the test": (found.passed, found.courses),
+        f"{q.figure}, any promoted": (found.promoted, found.courses),
+    }
+    return Answer(question, rates, 0.0)
 
 
 TOLD: dict[str, Told] = {

@@ -102,6 +102,21 @@ def drifting(rng: Rng, count: int, shape: Shape) -> Batch:
     return passing(rng, (base, base), shape)
 
 
+def drifting_effect(*, is_by_time: bool) -> Truth:
+    """A challenger whose effect goes from +.2 to -.2, over the seeds or over the time of play; its mean is zero.
+
+    Seeds are met in a drawn order, so that over the seeds no look sees more of one end.
+    """
+
+    def truth(rng: Rng, count: int, shape: Shape) -> Batch:
+        effect = np.tile(np.linspace(0.2, -0.2, shape.instances), (count, 1))
+        if not is_by_time:
+            effect = rng.permuted(effect, axis=1)
+        return passing(rng, (BASE - effect / 2, BASE + effect / 2), shape)
+
+    return truth
+
+
 def lossy(gain: float, lost: float, crashes: float = 0.0, base: float = BASE) -> Truth:
     """The platform loses this share of runs in both arms, and the challenger `crashes` on a share of what it fails."""
 

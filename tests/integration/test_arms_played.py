@@ -45,6 +45,7 @@ from eventlog.store import Position
 from gate.benchmark import freeze_benchmark, specs
 from gate.errors import BenchmarkExhausted
 from gate.promote import open_evaluation
+from gate.units import order_anew
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.runs import RUNS
@@ -228,6 +229,8 @@ def test_a_killed_evaluation_goes_on_at_its_look_and_every_look_is_in_the_log(ho
     assert [(event.look.number, event.look.outcome) for event in looks_of(house, evaluation)] == [(1, "continue")]
     state = house.views().find(VERDICTS)[evaluation]
     assert (len(state.looks_so_far()), state.runs, state.most_runs) == (1, 10, 42)
+    assert state.opening_rules() == order_anew(SEQUENTIAL, frozen, 1) != SEQUENTIAL
+    assert challenge(house, frozen, challenger, SEQUENTIAL) == evaluation
     reporter = Killed("never")
     assert play_and_settle(house, client, evaluation, Course(), reporter) == f"{evaluation} was decided: promote"
     runs = [event.run for event in started(house, evaluation)]

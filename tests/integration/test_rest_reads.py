@@ -211,18 +211,6 @@ def test_who_has_no_token_is_told_nothing_of_substrates_and_courses(client: Test
 
 def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None:
     append(house.store, "benchmark/b", frozen(template(), 7))
-    opened = EvaluationOpened(
-        evaluation="e1",
-        benchmark="b",
-        benchmark_digest=NO_DIGEST,
-        champion=BASE,
-        challenger=BASE,
-        rules=Rules.seeds(),
-        challenge=1,
-        alpha=5_000,
-        suite=(),
-    )
-    append(house.store, "benchmark/b", opened)
     assert client.get("/v1/costs").json() == {
         "book": None,
         "spent": 0,
@@ -235,11 +223,23 @@ def test_benchmarks_verdicts_and_costs(client: TestClient, house: House) -> None
     )
     append(house.store, "prices", prices)
     record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", value=None))
+    costs = client.get("/v1/costs").json()
+    assert (costs["book"]["per_action"], costs["spent"], costs["runs"], costs["unknown"]) == (5, 10_000, 2, 1)
+    opened = EvaluationOpened(
+        evaluation="e1",
+        benchmark="b",
+        benchmark_digest=NO_DIGEST,
+        champion=BASE,
+        challenger=BASE,
+        rules=Rules.seeds(),
+        challenge=1,
+        alpha=5_000,
+        suite=(),
+    )
+    append(house.store, "benchmark/b", opened)
     assert [item["benchmark"] for item in client.get("/v1/benchmarks").json()["benchmarks"]] == ["b"]
     assert [item["decision"] for item in client.get("/v1/verdicts").json()["verdicts"]] == [None]
     assert client.get("/v1/verdicts/e1").json()["verdict"]["rules"]["bootstrap_samples"] == 2000
-    costs = client.get("/v1/costs").json()
-    assert (costs["book"]["per_action"], costs["spent"], costs["runs"], costs["unknown"]) == (5, 10_000, 2, 1)
 
 
 def test_failed_runs_are_clustered(client: TestClient, house: House) -> None:

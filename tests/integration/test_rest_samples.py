@@ -65,6 +65,7 @@ class SampleRun:
     fingerprint: str = NO_DIGEST
     is_missing: bool = False
     is_ended: bool = True
+    repeat: int = 0
 
     def events(self, plan: Blob, pages: tuple[Blob, ...]) -> tuple[AnyEvent, ...]:
         """The whole stream of the run."""
@@ -82,7 +83,9 @@ class SampleRun:
         """The first event."""
         arm = None
         if self.evaluation is not None:
-            arm = ArmRun(evaluation=self.evaluation, benchmark="b", arm="champion", repeat=0, is_sealed=True)
+            arm = ArmRun(
+                evaluation=self.evaluation, benchmark="second", arm="champion", repeat=self.repeat, is_sealed=True
+            )
         return RunStarted(
             run=self.run,
             spec=Spec(

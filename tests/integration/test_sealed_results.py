@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
+from api.cli.runs import STATUSES
+from api.history.regrade import Regrade, tell_regrades
 from api.house import House
+from api.mcp.answers import answer_run
+from api.queries.groups import list_groups, show_group
+from api.queries.overview import show_overview
+from api.queries.timelines import read_timeline
 from api.tokens import issue
 from eventlog.events import VerdictReached
 from tests.golden.test_golden_samples import sample
@@ -59,9 +66,10 @@ def test_rest_tells_no_result_of_a_sealed_run_until_its_benchmark_has_a_successo
     sealed_runs(house)
     one = client.get(f"/v1/runs/{PASSED}").json()
     outcome = client.get("/v1/outcomes", params={"sweep": "first"}).json()["outcomes"][0]
-    assert (rewards(client), one["reward"], one["run"]["status"]) == ([None, None], None, "completed")
+    assert (rewards(client), one["reward"], one["run"]["status"]) == ([None, None], None, "ended")
     assert "RewardGraded" not in {each["type"] for each in one["events"]}
-    assert [outcome[name] for name in ("runs", "graded", "passed", "score", "value")] == [2, 2, None, None, None]
+    names = ("runs", "graded", "passed", "steps", "score", "valued", "value", "priced", "cost")
+    assert ({outcome[name] for name in names}, outcome["missing"]) == ({None}, 0)
     assert (graded(client), clustered(client)) == ({PLAIN}, {PLAIN})
 
     succeed(house)
@@ -96,7 +104,7 @@ def test_commands_tell_no_result_of_a_sealed_run_while_its_benchmark_can_judge(
     assert found & {FAILED, PLAIN} == {FAILED, PLAIN}
 
 
-def test_a_verdict_that_recomputes_otherwise_is_shown_in_bands_while_its_benchmark_can_judge(
+def test_a_verdict_that_recomputes_otherwise_is_shown_without_figures_while_its_benchmark_can_judge(
     flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reached = sample("VerdictReached", evaluation="first")
@@ -111,3 +119,137 @@ def test_a_verdict_that_recomputes_otherwise_is_shown_in_bands_while_its_benchma
     succeed(house)
     code, _, err = flywheel("gate", "verify", "first")
     assert (code, "123457" in "".join(err.split())) == (1, True)
+
+
+def test_a_difference_isolates_no_sealed_run_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    start = int(house.store.head())
+    sealed_runs(house)
+    head = int(house.store.head())
+    spans = [(place, place + 1) for place in range(start, head)] + [(start, head)]
+    for first, last in spans:
+        changed = client.get("/v1/diff", params={"from": first, "to": last}).json()["diff"]
+        sealed = [row for row in changed["runs"] if row["is_evaluation"]]
+        told = {row[name] for row in sealed for name in ("passed", "failed", "regraded", "rate", "rate_before")}
+        assert told <= {None}
+        costs = changed["costs"]
+        assert costs is None or costs["spent"] is None
+        assert sum(each["after"] - each["before"] for each in changed["failures"]) <= 1
+    _, out, _ = flywheel("diff", "--from", str(start), "--to", str(head))
+    assert ("in evaluations: 2 started, 2 ended (results are sealed)" in out, "is sealed" in out) == (True, True)
+
+    succeed(house)
+    changed = client.get("/v1/diff", params={"from": start}).json()["diff"]
+    assert [(row["passed"], row["failed"]) for row in changed["runs"] if row["is_evaluation"]] == [(1, 1)]
+    grown = sum(each["after"] - each["before"] for each in changed["failures"])
+    assert (grown, changed["costs"]["spent"] is None) == (2, False)
+
+
+def test_the_sum_of_costs_is_not_told_while_an_evaluation_plays(client: TestClient, house: House) -> None:
+    sealed_runs(house)
+    costs = client.get("/v1/costs").json()
+    assert (costs["spent"], show_overview(house.views()).spent) == (None, None)
+    succeed(house)
+    assert (client.get("/v1/costs").json()["spent"] is None, show_overview(house.views()).spent is None) == (
+        False,
+        False,
+    )
+
+
+def test_groups_of_an_evaluation_tell_no_scores_while_its_benchmark_can_judge(house: House) -> None:
+    sealed_runs(house)
+    found = {row.group.group: row for row in list_groups(house.views(), limit=500).groups}
+    assert [(found[group].graded, found[group].mean) for group in ("g1", "g2")] == [(1, 0), (0, None)]
+    assert [each.sibling.passed for each in show_group(house.views(), "g2").siblings] == [None]
+    succeed(house)
+    assert [show_group(house.views(), group).graded for group in ("g1", "g2")] == [2, 1]
+
+
+def with_benchmark(house: House, *runs: SampleRun) -> None:
+    """An evaluation on a benchmark of one repeat that can judge, and these runs."""
+    frozen = sample("BenchmarkFrozen", benchmark="second", challengers=2, repeats=1)
+    append(house.store, "benchmark/second", frozen, opened("first", 1))
+    record(house.store, house.blobs, *runs)
+
+
+HALTED = SampleRun(FAILED, evaluation="first", sweep="first", group="g2", score=0, value=0, outcome="no_such_field")
+
+
+def test_how_a_sealed_run_ended_is_not_told_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    lost = SampleRun("first__c", evaluation="first", sweep="first", group="g3", is_missing=True)
+    with_benchmark(house, SampleRun(PASSED, evaluation="first", sweep="first"), HALTED, lost)
+    listed = client.get("/v1/runs", params={"evaluation": "first"}).json()["runs"]
+    assert [each["status"] for each in listed] == ["ended", "ended", "missing"]
+    did = ("steps", "mutations", "actions", "wall_microseconds")
+    assert {each[name] for each in listed for name in did} == {None}
+    asked = {
+        status: client.get("/v1/runs", params={"evaluation": "first", "status": status}).json() for status in STATUSES
+    }
+    assert {status: len(found["runs"]) for status, found in asked.items() if found["runs"]} == {
+        "ended": 2,
+        "missing": 1,
+    }
+    one = client.get(f"/v1/runs/{FAILED}").json()
+    assert (one["run"]["status"], [each["type"] for each in one["events"]]) == (
+        "ended",
+        ["RunStarted", "InstanceReset"],
+    )
+    kinds = ("StepTaken", "RunFinished", "RewardGraded")
+    told = [client.get("/v1/events", params={"type": kind, "limit": 1000}).json()["events"] for kind in kinds]
+    assert not [each for page in told for each in page if each["event"]["run"] in {PASSED, FAILED}]
+    assert shown(flywheel, "runs", "list", "--sweep", "first", "--status", "halted") == []
+    assert (shown(flywheel, "runs", "show", FAILED)["status"], answer_run(house, FAILED)["run"]["status"]) == (
+        "ended",
+        "ended",
+    )
+    code, _, err = flywheel("runs", "replay", FAILED)
+    assert (code, "is sealed while" in err) == (1, True)
+    succeed(house)
+    assert client.get(f"/v1/runs/{FAILED}").json()["run"]["status"] == "halted"
+    assert [each["run"] for each in shown(flywheel, "runs", "list", "--sweep", "first", "--status", "halted")] == [
+        FAILED
+    ]
+
+
+def test_a_timeline_has_no_step_of_a_sealed_run_while_its_benchmark_can_judge(house: House) -> None:
+    with_benchmark(house, HALTED)
+    timeline = read_timeline(house.store, house.views(), FAILED)
+    assert (timeline.turns, timeline.end, timeline.grades, timeline.start is None) == ((), None, (), False)
+    succeed(house)
+    timeline = read_timeline(house.store, house.views(), FAILED)
+    assert (len(timeline.turns), timeline.end is None, len(timeline.grades)) == (3, False, 1)
+
+
+def test_repeats_that_confirm_what_looked_worse_are_not_listed_while_the_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    again = replace(HALTED, run="first__again", repeat=1)
+    with_benchmark(house, HALTED, again)
+    asked: tuple[dict[str, str], ...] = (
+        {"evaluation": "first"},
+        {"text": "first__"},
+        {"limit": "1"},
+        {"since": "0", "after": "0"},
+    )
+    for params in asked:
+        page = client.get("/v1/runs", params={"limit": "1000", "after": "first__a", **params}).json()
+        assert again.run not in {each["run"] for each in page["runs"]} | {page["next"]}
+    assert [each["run"] for each in shown(flywheel, "runs", "list", "--sweep", "first")] == [FAILED]
+    assert client.get(f"/v1/runs/{again.run}").status_code == 404
+    events = client.get("/v1/events", params={"limit": 1000, "after": 650}).json()["events"]
+    assert again.run not in {each["event"].get("run") for each in events}
+    assert FAILED in {each["event"].get("run") for each in events}
+    succeed(house)
+    assert len(shown(flywheel, "runs", "list", "--sweep", "first")) == 2
+
+
+def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
+    with_benchmark(house, HALTED, replace(HALTED, run="first__again", repeat=1), SampleRun(PLAIN))
+    found = [Regrade(run, "graded", True, 1, False, 0) for run in (FAILED, "first__again", PLAIN)]
+    told = tell_regrades(house.views(), found)
+    assert told == (Regrade(FAILED, "graded"), Regrade(PLAIN, "graded", True, 1, False, 0))
+    succeed(house)
+    assert tell_regrades(house.views(), found) == tuple(found)

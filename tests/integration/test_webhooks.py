@@ -114,7 +114,8 @@ def test_a_verdict_and_a_move_are_told_in_order_signed_and_without_sealed_figure
     told = [json.loads(body) for _, _, body in receiver.got]
     assert [each["type"] for each in told] == ["flywheel.verdict.reached", "flywheel.champion.pointed"]
     assert told[0]["data"]["decision"] == "promote"
-    assert told[0]["data"]["mean_difference"] == "better"
+    names = {"evaluation", "decision", "reasons", "champion", "challenger"}
+    assert (set(told[0]["data"]), told[0]["data"]["reasons"]) == (names, ["every check is met"])
     assert not {"mean_delta", "p_value", "interval", "0.8", "800000"} & set(json.dumps(told[0]["data"]).split('"'))
     assert receiver.ids == [each["id"] for each in told] == ["default-ops-3", "default-ops-4"]
     for path, headers, body in receiver.got:

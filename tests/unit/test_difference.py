@@ -87,7 +87,7 @@ def test_the_later_position_first_is_refused_with_the_way_out() -> None:
 def test_what_changed_in_two_stretches_is_what_changed_over_both(positions: list[int]) -> None:
     first, middle, last = positions
     parts, whole = (between(first, middle), between(middle, last)), between(first, last)
-    assert sum(part.costs.spent for part in parts if part.costs) == (whole.costs.spent if whole.costs else 0)
+    assert sum(part.costs.spent or 0 for part in parts if part.costs) == (whole.costs.spent if whole.costs else 0)
     for figure in ("started", "ended", "passed", "failed", "missing"):
         total = sum(getattr(row, figure) for part in parts for row in part.runs)
         assert total == sum(getattr(row, figure) for row in whole.runs)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
@@ -191,8 +192,7 @@ def test_a_promotion_appends_verdict_and_champion_together() -> None:
     assert reached == VerdictReached(evaluation=EVALUATION, verdict=a_verdict())
     assert isinstance(pointed, ChampionPointed)
     assert (pointed.artifact, pointed.by, pointed.evaluation) == (NEW, "gate", EVALUATION)
-    assert pointed.reason.startswith("mean score better than that of base@")
-    assert pointed.reason.endswith(" over 8 sealed instances")
+    assert re.fullmatch(r"mean score better than that of base@\d+", pointed.reason)
     assert champion(store) == NEW
 
 

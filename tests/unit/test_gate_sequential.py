@@ -13,12 +13,13 @@ from benchmarks.gate.truths import Shape, better, one_family, scores
 from eventlog.events import Look, Rules
 from gate.alpha import Alpha
 from gate.arms import Place, Result
+from gate.benchmark import most_confirming_runs
 from gate.judge import judge, screen, to_confirm
 from gate.live import describe_look, evidence_cells
 from gate.permutation import divide, lower_tail
 from gate.sequential import alpha_spent, look_at, stages
 from gate.sizes import plan_size, power_at
-from gate.units import order, order_units
+from gate.units import order, order_anew, order_units
 from tests.unit.test_gate_samples import an_arm, benchmark
 
 ONE = 1_000_000
@@ -207,9 +208,29 @@ def test_simulated_evaluations_play_again_what_the_gate_asks_for(truth: object) 
 def test_a_look_is_one_line_with_its_evidence_in_tenths_of_the_boundary() -> None:
     look = Look(number=2, of=5, units=80, p_value=10**10, boundary=10**9, outcome="continue")
     assert evidence_cells(look) == 6
-    assert describe_look(look, 208, 1_040) == "look 2 of 5 ▕██████░░░░▏ plays on; 208 of at most 1,040 runs"
+    line = "look 2 of 5 ▕██████░░░░▏ plays on; 208 of at most 1,040 runs, and 6,216 to confirm"
+    assert describe_look(look, 208, 1_040, 6_216) == line
     assert evidence_cells(look.model_copy(update={"p_value": 10**12})) == 0
     assert evidence_cells(look.model_copy(update={"outcome": "reject"})) == 10
+
+
+def test_each_challenger_of_a_benchmark_meets_its_instances_in_an_order_of_its_own() -> None:
+    frozen, rules = benchmark(sealed=20, templates=("t1", "t2")), Rules.default()
+    seen = {order_units(frozen, order_anew(rules, frozen, number)) for number in range(1, 11)}
+    assert len(seen) == 10
+    first = {frozenset(found[:4]) for found in seen}
+    assert len(first) > 5
+    assert order_anew(rules, frozen, 1) == order_anew(rules, frozen, 1)
+    other = frozen.model_copy(update={"digest": "f" * 64})
+    assert order_anew(rules, frozen, 1) != order_anew(rules, other, 1)
+    assert order_anew(Rules.seeds(), frozen, 1) == Rules.seeds()
+    with_looks = Rules.default("e_process")
+    assert order_anew(with_looks, frozen, 2).rng_seed == order_anew(rules, frozen, 2).rng_seed < 2**32
+
+
+def test_confirming_takes_at_most_every_instance_but_the_one_that_gained() -> None:
+    frozen = benchmark(sealed=10, visible=3)
+    assert most_confirming_runs(frozen, Rules.default()) == 2 * 9 * 12
 
 
 def test_a_planned_benchmark_is_the_smallest_with_its_power() -> None:

@@ -21,8 +21,8 @@ from api.evaluations.repeats import mark_repeated
 from eventlog.blobs import Blob, MemoryBlobs
 from eventlog.events import BenchmarkFrozen, EnvironmentProbed, ProbeResult, Rules, RunsWithdrawn, Template
 from gate.alpha import Alpha
-from gate.bands import explain_bands, hide_figures
 from gate.benchmark import freeze_benchmark
+from gate.decision import explain_decision, hide_figures
 from gate.explain import explain
 from gate.judge import judge
 from gate.renewal import SeedAmounts, successor
@@ -203,7 +203,7 @@ def test_a_verdict_claims_no_more_than_these_tasks(monkeypatch: pytest.MonkeyPat
         arms = (an_arm(benchmark, "champion", [0] * 40), an_arm(benchmark, "challenger", [1_000_000] * 40))
         verdict = judge(*arms, benchmark, rules, Alpha(1, 5_000, 5_000))
         hidden = hide_figures(verdict.model_dump(mode="json"), verdict)
-        claims = [dict(rows).get("claim") for rows in (explain(verdict), explain_bands(verdict))]
+        claims = [dict(rows).get("claim") for rows in (explain(verdict), explain_decision(verdict))]
         told.append((verdict.one_answer, *claims))
         assert ("one_answer" in hidden) is bool(verdict.one_answer)
     assert told[0] == ((), None, None)

@@ -155,14 +155,12 @@ def test_curves_keep_the_last_report_of_a_step_and_the_last_step() -> None:
     assert (len(long.steps) <= 600, long.steps[-1]) == (True, 1_999)
 
 
-def test_the_path_of_evidence_tells_tenths_and_figures_only_where_they_may_be_told() -> None:
+def test_the_path_of_evidence_tells_tenths_and_figures_of_each_look() -> None:
     look = sample("EvaluationLooked").look.model_dump(mode="json")
     state = VerdictState(looks=({**look, "number": 1, "p_value": 10**8, "outcome": "continue"}, {**look, "number": 2}))
-    sealed, told = path_of_evidence(state, is_told=False), path_of_evidence(state, is_told=True)
-    assert [(each.number, each.p_value, each.boundary) for each in sealed] == [(1, None, None), (2, None, None)]
+    told = path_of_evidence(state)
     assert [(each.number, each.p_value) for each in told] == [(1, 10**8), (2, look["p_value"])]
-    assert [each.tenths for each in sealed] == [each.tenths for each in told] == [9, 10]
-    assert sealed[0].says == "plays on"
+    assert ([each.tenths for each in told], told[0].says) == ([9, 10], "plays on")
 
 
 def test_ended_runs_are_counted_among_so_many() -> None:

@@ -38,7 +38,7 @@ from eventlog.events import (
 )
 from eventlog.memory import MemoryStore
 from eventlog.store import EventStore, Position
-from gate.bands import coarse_reasons
+from gate.decision import tell_reasons
 from projections.counterfactual import under_rewards
 from projections.moves import StatusChange
 from tests.golden.test_golden_samples import golden_log, sample
@@ -199,24 +199,14 @@ def test_a_pass_mark_of_zero_turns_losses_into_wins_and_the_verdict_with_them() 
     assert (found.champion.actual, found.champion.would) == ("base@395", "base@0")
 
 
-def test_of_a_verdict_whose_figures_are_sealed_a_what_if_tells_the_decision_and_bands() -> None:
+def test_of_a_verdict_whose_figures_are_sealed_a_what_if_tells_the_decision_alone() -> None:
     near = a_verdict("hold").model_copy(update={"mean_delta": 30_000})
-    same, better = (near.model_copy(update={"mean_delta": delta}) for delta in (70_000, 170_000))
-    other = a_verdict("promote")
-    for would, figures in (
-        (same, None),
-        (better, {"band of mean_delta": ("about equal", "better")}),
-        (other, {"band of mean_delta": ("about equal", "better"), "band of challenger": ("0 to 0.2", "0.8 to 1")}),
-    ):
-        found = verdicts(Judged({"ev": near}, None), Judged({"ev": would}, None), untold={"ev"})
-        if figures is None:
-            assert found == ()
-            continue
-        (only,) = found
-        assert {each.name: (each.actual, each.would) for each in only.figures} == figures
-        assert only.would == would.decision
-        assert only.reasons == coarse_reasons(would)
-        assert verdicts(Judged({"ev": near}, None), Judged({"ev": would}, None)) != found
+    better = near.model_copy(update={"mean_delta": 170_000, "reasons": ("p 0.2 is above the alpha 0.005",)})
+    assert verdicts(Judged({"ev": near}, None), Judged({"ev": better}, None), untold={"ev"}) == ()
+    assert verdicts(Judged({"ev": near}, None), Judged({"ev": better}, None)) != ()
+    would = a_verdict("promote")
+    (only,) = verdicts(Judged({"ev": near}, None), Judged({"ev": would}, None), untold={"ev"})
+    assert (only.would, only.reasons, only.figures) == ("promote", tell_reasons(would), ())
 
 
 def shaped_under(

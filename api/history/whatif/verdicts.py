@@ -8,7 +8,7 @@ from typing import Any
 
 from eventlog.events import AnyEvent, Artifact, ChampionPointed, Verdict, VerdictReached
 from eventlog.store import EventStore, Position
-from gate.bands import coarse_reasons, hide_figures
+from gate.decision import hide_figures, tell_reasons
 from gate.promote import STREAM
 from projections.counterfactual import ViewsAt
 from projections.verdicts import VERDICTS
@@ -71,26 +71,22 @@ def _judge_again(views_at: ViewsAt, evaluation: str, at: Position, champion: Art
 def verdicts(truth: Judged, other: Judged, untold: Collection[str] = ()) -> tuple[VerdictWouldBe, ...]:
     """Verdicts whose decision or figures would differ, in the order in which they were reached.
 
-    Of `untold` evaluations sealed figures are told in bands.
+    Of `untold` evaluations only the decision is told.
     """
     found = []
     for evaluation, verdict in truth.verdicts.items():
         would, is_told = other.verdicts[evaluation], evaluation not in untold
         figures = tuple(_figures(_as_told(verdict, is_told=is_told), _as_told(would, is_told=is_told)))
-        reasons = would.reasons if is_told else coarse_reasons(would)
+        reasons = would.reasons if is_told else tell_reasons(would)
         if figures or would.decision != verdict.decision or (is_told and would != verdict):
             found.append(VerdictWouldBe(evaluation, verdict.decision, would.decision, reasons, figures))
     return tuple(found)
 
 
 def _as_told(verdict: Verdict, *, is_told: bool) -> dict[str, Any]:
-    """The fields of a verdict as plain values, its sealed figures in bands where they may not be told."""
+    """The fields of a verdict as plain values, without those of its sealed part where these may not be told."""
     plain = verdict.model_dump(mode="json")
-    if is_told:
-        return plain
-    hidden = hide_figures(plain, verdict)
-    bands = {f"band of {name}": value for name, value in hidden.pop("bands").items()}
-    return {**hidden, **bands}
+    return plain if is_told else hide_figures(plain, verdict)
 
 
 def _figures(before: dict[str, Any], after: dict[str, Any]) -> Iterator[Figure]:
