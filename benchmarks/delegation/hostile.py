@@ -85,18 +85,22 @@ def count_ends(seed: int, number: int) -> Counter[str]:
     """
     ends: Counter[str] = Counter()
     for each in range(number):
-        draw = random.Random(seed * 1_000_003 + each)  # noqa: S311 not for secrets
         config = LoopConfig(budget=LoopLimits(max_loops=8, max_depth=1, max_total_workers=20))
         store = MemoryStore(lambda: datetime(2026, 1, 1, tzinfo=UTC))
         journal = LoopJournal(store, MemoryBlobs(), f"fuzz-{each}", itertools.count(0, 1_000).__next__)
         open_loop(journal, Opening("Solve it", "hostile", "hostile", config))
-        manager = Scripted(lambda _request, draw=draw: manager_output(draw), name="hostile")
+        manager = _hostile_model(seed * 1_000_003 + each)
         means = LoopMeans(manager, ModelWorker(manager, config), NoSandbox(), repairer=manager)
         try:
             ends[DelegationLoop(journal, means).run().status] += 1
         except Exception:  # noqa: BLE001 whatever a loop raises is what this counts
             ends["crashed"] += 1
     return ends
+
+
+def _hostile_model(seed: int) -> Scripted:
+    draw = random.Random(seed)  # noqa: S311 not for secrets
+    return Scripted(lambda _request: manager_output(draw), name="hostile")
 
 
 _ESCAPES: Final = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from gate.telling import tells_figures
 
 from eventlog.events import EventsDisowned, Look, SealedInspected, Verdict, Visible
 from eventlog.store import EventStore
@@ -11,6 +10,7 @@ from gate.alpha import next_alpha
 from gate.decision import explain_decision, hide_figures, tell_reasons
 from gate.errors import BenchmarkExhausted
 from gate.inspections import pay_for_inspection
+from gate.sealed_figures import tells_figures
 from projections.alpha import AlphaState
 from tests.unit.test_gate_promote import OLD, a_store, a_verdict, add, ledger, opened
 

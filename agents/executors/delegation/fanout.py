@@ -109,7 +109,7 @@ class Fanout:
             return take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
         except ModelFailure:
             with self.journal.lock:
-                self.journal.append(self.journal.settlement(desk.reservation, desk.spent))
+                self.journal.append(self.journal.settlement(desk.reservation, desk.amounts_spent))
             raise
 
     def _desk(self, envelope: Envelope) -> WorkerDesk:
