@@ -69,7 +69,7 @@ def tasks_on(
 
 
 def misfits(suite: Suite, environment: str, graded: Sequence[TaskText]) -> Iterator[Fault]:
-    """What keeps a suite from an environment that grades these tasks; nothing if it fits."""
+    """Reasons why a suite does not fit an environment that grades these tasks; none if it fits."""
     known = {task.task_id for task in graded}
     if not suite.serves(environment):
         yield ("environment",), f"it is {suite.environment!r}; the site answers as {environment!r}"

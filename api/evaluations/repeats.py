@@ -64,7 +64,7 @@ def _passed_runs(views: Views, site: str) -> dict[str, dict[int, str]]:
 
 
 def _aims(house: House, runs: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """What the runs of seeds changed, until two of them differ."""
+    """Changes by the runs of seeds, until two of them differ."""
     first: str | None = None
     for seed, run in sorted(runs.items())[:MOST_SEEDS]:
         aim = _recorded_aim(house, run)
@@ -77,7 +77,7 @@ def _aims(house: House, runs: dict[int, str]) -> Iterator[tuple[int, str]]:
 
 
 def _recorded_aim(house: House, run: str) -> str | None:
-    """What the recorded changes of a run were aimed at; None if its end state was erased or is no list of changes."""
+    """Aims of the recorded changes of a run; None if its end state was erased or is no list of changes."""
     for recorded in house.store.read(stream=f"run/{run}", types=("RunFinished",)):
         if isinstance(recorded.event, RunFinished):
             try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 LOOP_MARK = ".loop"
-"""What follows a run's name in the name of a loop that plays it, before the loop's number."""
+"""Text between a run's name and the loop's number in the name of a loop that plays it."""
 
 
 class Delegated(Struct, frozen=True, kw_only=True):

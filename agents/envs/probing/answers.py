@@ -13,7 +13,7 @@ FEWEST_SEEDS: Final = 3
 
 
 def aim_of(changes: Sequence[Mutation]) -> str | None:
-    """What changes were aimed at: their operations, targets and payloads in order; None without a change."""
+    """Aims of changes: their operations, targets and payloads in order; None without a change."""
     aims = [[each.operation, each.target_type, each.target_id, dict(each.payload)] for each in changes]
     return json.dumps(aims, sort_keys=True) if aims else None
 

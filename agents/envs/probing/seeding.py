@@ -53,7 +53,7 @@ def _compare_by_plans(target: Target) -> str:
 
 
 def _aims_by_plan(target: Target, task_id: str) -> dict[int, str]:
-    """What the suite's plan changed where it passed, by seed; no further seed is asked once nothing can be shown."""
+    """Changes by the suite's plan where it passed, by seed; no further seed is asked once nothing can be shown."""
     play, found = target.plays.get(task_id), dict[int, str]()
     if play is None:
         return found
