@@ -35,7 +35,7 @@ class Reward(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Record):
-    """A run; `reward` is None where it was not graded."""
+    """A run; `reward` is None where it was not graded, and `steps` too where it is sealed and may not be told of."""
 
     run: str
     sweep: str
@@ -43,7 +43,7 @@ class Run(Record):
     template: str
     environment: str
     status: str
-    steps: int
+    steps: int | None
     artifact: str
     reward: Reward | None
 

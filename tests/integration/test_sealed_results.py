@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.cli.runs import STATUSES
+from api.controllers.summary import summarise
 from api.history.regrade import Regrade, tell_regrades
 from api.house import House
 from api.mcp.answers import answer_run
@@ -16,7 +17,8 @@ from api.queries.groups import list_groups, show_group
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
-from eventlog.events import VerdictReached
+from eventlog.events import VerdictReached, Visible
+from projections.benchmarks import BENCHMARKS
 from tests.golden.test_golden_samples import sample
 
 from .test_cli import Flywheel, flywheel, shown
@@ -253,3 +255,26 @@ def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
     assert told == (Regrade(FAILED, "graded"), Regrade(PLAIN, "graded", True, 1, False, 0))
     succeed(house)
     assert tell_regrades(house.views(), found) == tuple(found)
+
+
+def test_the_closing_summary_counts_no_sealed_run_as_passed(house: House) -> None:
+    before = summarise(house, "marketplace", "fast", "", 1.0)
+    with_benchmark(house, SampleRun(PASSED, evaluation="first", sweep="first"), HALTED, SampleRun(PLAIN))
+    after = summarise(house, "marketplace", "fast", "", 1.0)
+    assert after.runs == before.runs + 3
+    assert (after.graded, after.passed) == (before.graded + 1, before.passed + 1)
+
+
+def test_the_closing_summary_tells_visible_means_until_sealed_figures_may_be_told(house: House) -> None:
+    seen = Visible(instances=4, champion_mean=250_000, challenger_mean=1_000_000)
+    reached = sample("VerdictReached", evaluation="first")
+    assert isinstance(reached, VerdictReached)
+    reached = reached.model_copy(update={"verdict": reached.verdict.model_copy(update={"visible": seen})})
+    with_benchmark(house)
+    append(house.store, "champion", reached)
+    site = house.views().find(BENCHMARKS)["second"].environment
+    shown = summarise(house, site, "fast", "", 1.0)
+    assert shown.before.startswith("mean score 0.25 on 4 visible instances with ")
+    assert shown.after.startswith("mean score 1 on 4 visible instances with ")
+    succeed(house)
+    assert "sealed runs passed" in summarise(house, site, "fast", "", 1.0).before
