@@ -86,11 +86,15 @@ def opinions_of(views: Views, judge: str, runs: Collection[str]) -> dict[str, bo
     return {each.run: said.passed for each in states for said in each.opinions if said.judge == judge}
 
 
-def calibrate_on(views: Views, judge: str, environment: str) -> Calibration:
-    """Calibration of a judge on the runs of one environment that the oracle graded too, without sealed ones."""
+def calibrate_on(views: Views, judge: str, environment: str, tasks: Collection[str] | None = None) -> Calibration:
+    """Calibration of a judge on the runs of one environment that the oracle graded too, without sealed ones.
+
+    With `tasks`, the ids of a suite, only runs of these tasks count.
+    """
     spoken = {key: state for key, state in views.find(JUDGES).items() if any(o.judge == judge for o in state.opinions)}
     runs = views.pick(RUNS, spoken.keys())
-    own = {run: spoken[run] for run, state in runs.items() if state.environment == environment and not state.is_sealed}
+    there = {run: state for run, state in runs.items() if state.environment == environment and not state.is_sealed}
+    own = {run: spoken[run] for run, state in there.items() if tasks is None or state.template in tasks}
     passed = {run: reward.passed for run, reward in views.pick(REWARDS, own.keys()).items()}
     said = [
         (passed.get(run), each.passed) for run, state in own.items() for each in state.opinions if each.judge == judge

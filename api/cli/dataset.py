@@ -79,7 +79,7 @@ def build(
         judged_by=judged_by,
     )
     with open_project() as house:
-        judged = calibration_of(house.views_at(as_of), query)
+        judged = calibration_of(house.store, house.views_at(as_of), query)
         if judged is not None:
             ERR.print(describe_calibration(judged), soft_wrap=True)
         made = _make_dataset(house, house.views_at(as_of), query, file, base)

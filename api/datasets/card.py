@@ -57,7 +57,7 @@ class _Seen:
 def card_of(store: EventStore, blobs: Inventory, views_at: ViewsAt, frozen: Frozen) -> str:
     """Write the card of a dataset, rebuilding its rows. Raises DatasetDiffers, DatasetErased, and as `make_rows`."""
     seen, views = _Seen(), views_at(Position(frozen.upto))
-    judged = calibration_of(views, frozen.parse_query())
+    judged = calibration_of(store, views, frozen.parse_query())
     made = again(frozen, lambda: make_rows(store, blobs, views, frozen.parse_query(), seen.take))
     return "\n".join(_lines(frozen, made, seen, judged)) + "\n"
 

@@ -10,7 +10,7 @@ import pytest
 from agents.learning.memory import build_memory_artifact, forget_everything, rebuild_memory
 from agents.learning.memory_scope import entries_of
 from agents.learning.piece_content import MEDIA_TYPE, content_bytes
-from agents.plans import anchor_of
+from agents.plans import Plan, anchor_of
 from agents.rewards import DEFAULT_PRICES
 from agents.suites.bundled import bundled_suites
 from api.controllers.fast_next import decide
@@ -77,27 +77,36 @@ def own_step(site: str) -> Step:
 @pytest.fixture
 def house(empty_house: House) -> House:
     """A log with two sites, a benchmark and a sweep of each, and the base as champion."""
-    put(empty_house, "prices", DEFAULT_PRICES)
-    put(empty_house, "champion", ChampionPointed(artifact=BASE, by="genesis", reason="bare", evaluation=None))
-    empty_house.blobs.put([EMPTY])
+    begin(empty_house)
     for site, task in TASKS.items():
-        facts: dict[str, Any] = {"template_id": task, "cluster": "c", "oracle_task_id": task, "instruction": "do it"}
-        frozen = freeze_benchmark(
-            f"{site}-1", site, [BenchmarkTemplate(**facts, max_steps=20)], [], range(10), 1, challengers=5
-        )
-        freeze_into(empty_house.store, frozen, "test")
-        plan = shipped_plan(site)
-        plan = plan if plan[0] == START else (START, *plan)
-        sweep = SweepPlanned(
-            sweep=f"{site}-1",
-            environment=site,
-            templates=(Template(**facts, plan_steps=plan),),
-            specs=(),
-            artifact=BASE,
-            rng_seed=0,
-        )
-        put(empty_house, f"sweep/{site}-1", sweep)
+        open_site(empty_house, site, task, shipped_plan(site), challengers=5)
     return empty_house
+
+
+def begin(house: House) -> None:
+    """Prices, and the base with an empty memory as champion."""
+    put(house, "prices", DEFAULT_PRICES)
+    put(house, "champion", ChampionPointed(artifact=BASE, by="genesis", reason="bare", evaluation=None))
+    house.blobs.put([EMPTY])
+
+
+def open_site(house: House, site: str, task: str, plan: Plan, *, challengers: int) -> None:
+    """A benchmark of a site for so many challengers, and a sweep there whose plan begins on the first page."""
+    facts: dict[str, Any] = {"template_id": task, "cluster": "c", "oracle_task_id": task, "instruction": "do it"}
+    frozen = freeze_benchmark(
+        f"{site}-1", site, [BenchmarkTemplate(**facts, max_steps=20)], [], range(10), 1, challengers=challengers
+    )
+    freeze_into(house.store, frozen, "test")
+    plan = plan if plan[0] == START else (START, *plan)
+    sweep = SweepPlanned(
+        sweep=f"{site}-1",
+        environment=site,
+        templates=(Template(**facts, plan_steps=plan),),
+        specs=(),
+        artifact=BASE,
+        rng_seed=0,
+    )
+    put(house, f"sweep/{site}-1", sweep)
 
 
 def learn_rewrite(house: House, name: str, step: Step) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from agents.suites.in_log import register_suite
 from api.datasets.freeze import select_runs
 from api.datasets.judged import LEAST_COMPARED, NotCalibrated, calibration_of, describe_calibration
-from eventlog.events import JudgeOpined, SftQuery
+from eventlog.events import JudgeOpined, SftQuery, Suite, SuiteTask
 from projections.judges import calibrate_judges, calibrate_on
+from projections.runs import RUNS
 from tests.unit.test_agent_samples import add
 from tests.unit.test_policy_samples import PolicyLog, PolicyRun
 
@@ -68,15 +70,29 @@ def test_only_a_judge_that_was_measured_on_the_same_environment_may_select() -> 
     graded(log, LEAST_COMPARED, evaluation="eval-1")
     graded(log, LEAST_COMPARED - 1)
     with pytest.raises(NotCalibrated, match="19 runs graded by it and by the oracle, 5 of them failed by the oracle"):
-        calibration_of(log.views(), QUERY)
+        calibration_of(log.store, log.views(), QUERY)
     graded(log, 5, LEAST_COMPARED - 1)
-    found = calibration_of(log.views(), QUERY)
+    found = calibration_of(log.store, log.views(), QUERY)
     assert found == calibrate_on(log.views(), JUDGE, SITE)
     assert found is not None
     assert found.compared_runs < calibrate_judges(log.views())[0].compared_runs
     assert "it agrees in 0.8" in describe_calibration(found)
     assert "passes 0.5 of those that the oracle failed" in describe_calibration(found)
-    assert calibration_of(log.views(), SftQuery(runs="policy")) is None
+    assert calibration_of(log.store, log.views(), SftQuery(runs="policy")) is None
+
+
+def test_where_an_environment_has_a_suite_only_runs_of_its_tasks_count() -> None:
+    log = PolicyLog()
+    graded(log, LEAST_COMPARED)
+    template = next(iter(log.views().find(RUNS).values())).template
+    other = Suite(name="other", environment=SITE, tasks=(SuiteTask(id="other"),))
+    register_suite(log.store, log.views(), other, "test")
+    with pytest.raises(NotCalibrated, match="0 runs graded by it and by the oracle"):
+        calibration_of(log.store, log.views(), QUERY)
+    own = Suite(name="own", environment=SITE, tasks=(SuiteTask(id=template), SuiteTask(id="other")))
+    register_suite(log.store, log.views(), own, "test")
+    found = calibration_of(log.store, log.views(), QUERY)
+    assert found == calibrate_on(log.views(), JUDGE, SITE)
 
 
 @pytest.mark.parametrize(
