@@ -16,7 +16,7 @@ from ..models.model import CompletionRequest, Offers
 from ..models.scripted import Scripted
 from ..plans import Plan
 from .actions import Wording, answer_of
-from .executor import Assignment, Execution, Watch, no_verification
+from .executor import LACKS, Assignment, Execution, Watch, no_verification
 from .policy import Opening, PolicyExecutor, over_http
 
 NAME: Final = DEMONSTRATION
@@ -30,6 +30,7 @@ _NO_TOKENS: Final = Offers(logprobs=False, token_ids=False, seed=False, images=F
 class Demonstrator:
     """Executor that answers with the steps of a plan, and finishes at its end or after a failed step.
 
+    An optional step whose control is missing did not fail: the next one follows, as where a plan is walked.
     Its runs contain text without token ids. They are tokenised once, when a dataset is built from them.
     """
 
@@ -48,5 +49,10 @@ class Demonstrator:
 def _answer(plan: Plan, request: CompletionRequest) -> str:
     """The next step of the plan; `finish` at its end or after a failed step."""
     said = sum(message.role == "assistant" for message in request.messages)
-    went_well = said == 0 or request.messages[-1].text.startswith("ok")
-    return answer_of(plan[said] if went_well and said < len(plan) else _DONE)
+    went_on = said == 0 or (said <= len(plan) and _is_passed_over(plan[said - 1], request.messages[-1].text))
+    return answer_of(plan[said] if went_on and said < len(plan) else _DONE)
+
+
+def _is_passed_over(step: Step, told: str) -> bool:
+    """True if the plan goes on after a step, by what the policy was told of it: it went well, or may be left out."""
+    return told.startswith("ok") or (step.optional and told.startswith(tuple(LACKS)))

@@ -10,6 +10,7 @@ import typer
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.contract import TaskText
+from agents.envs.episodes.names import is_episode_name
 from agents.envs.probing.probes import tasks_digest
 from agents.envs.provider import known_sites, local_site
 from agents.envs.sandbox import PORT
@@ -81,7 +82,8 @@ def add(
     if as_json:
         emit_json(event.model_dump(mode="json", exclude={"type"}))
         return
-    say(f"{name} is registered. Next: `flywheel env probe {name}`, then `flywheel run --site {name}`.")
+    then = f"rollout sweep {name} --executor policy" if is_episode_name(name) else f"run --site {name}"
+    say(f"{name} is registered. Next: `flywheel env probe {name}`, then `flywheel {then}`.")
 
 
 @app.command("list")

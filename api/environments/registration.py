@@ -13,6 +13,7 @@ from agents.envs.environment import Environment
 from agents.envs.errors import OtherSite
 from agents.envs.foreign.dialect import Dialect
 from agents.envs.sandbox import PORT
+from agents.executors.kits import Kit, kit_of
 from agents.suites.in_log import VersionedSuite, find_suite, next_version
 from agents.suites.suite_file import read_suite
 from agents.suites.tasks import tasks_on
@@ -22,7 +23,7 @@ from eventlog.store import Append, Rejected
 
 from ..errors import NotRegistered
 from ..house import House
-from .connect import Where, dialect_spoken, is_kept_apart, pool_of, site_elsewhere
+from .connect import Where, dialect_spoken, is_kept_apart, open_kit, pool_of, site_elsewhere
 from .suites import is_suite_file
 
 STREAM: Final = "environment/{}"
@@ -34,7 +35,8 @@ def register_environment(
     """Append the registration of an environment that runs elsewhere, with its suite where that is a file.
 
     The site is asked first: it has to answer by this name and grade the tasks of the suite. Nothing is recorded
-    otherwise. Raises NotRegistered, NoSite, BadSiteUrl, OtherSite, EnvironmentFailure, and what finding a suite raises.
+    otherwise. Raises NotRegistered, NoSite, BadSiteUrl, OtherSite, UnknownEnvironment, LibraryMissing,
+    EnvironmentFailure, and what finding a suite raises.
     """
     _refuse_secrets(name, where, dialect)
     tasks = _tasks_graded(house, name, where, dialect)
@@ -66,6 +68,9 @@ def register_environment(
 
 def _tasks_graded(house: House, name: str, where: Where, dialect: Dialect | None) -> tuple[TaskText, ...]:
     """The tasks that a site grades, asked of the site. Raises OtherSite if it answers by another name."""
+    kit = kit_of(name)
+    if kit is not None and kit.open_graded is not None:
+        return _tasks_of_kit(house, kit, name, where, dialect)
     with ExitStack() as stack:
         environment: Environment
         if where.pool is not None:
@@ -78,6 +83,25 @@ def _tasks_graded(house: House, name: str, where: Where, dialect: Dialect | None
         if health.site != name:
             raise OtherSite(url=environment.admin_url, actual=health.site, expected=name)
         return health.tasks
+
+
+def _tasks_of_kit(house: House, kit: Kit, name: str, where: Where, dialect: Dialect | None) -> tuple[TaskText, ...]:
+    """The tasks of an environment that is no web site, which is asked in this process: it has no admin token.
+
+    Raises NotRegistered for what only a site has, and what opening it raises.
+    """
+    for_sites = {
+        "--admin-url": where.admin_url,
+        "--sandbox": where.sandbox,
+        "--command": where.pool,
+        "--dialect": dialect,
+    }
+    given = [option for option, value in for_sites.items() if value is not None]
+    if given:
+        expected = "--url alone for a server, and no place for what runs in this process"
+        raise NotRegistered(name=name, actual=f"it is no web site, and {given[0]} is for sites", expected=expected)
+    with open_kit(house, kit, name, where.url) as inside:
+        return inside.environment.health().tasks
 
 
 def _pool_recorded(where: Where) -> RegisteredPool | None:
