@@ -29,6 +29,10 @@ REFUSALS: Mapping[str, str] = {
     "sampled": "a model sampled it, so its text is never tokenised again; use --runs policy",
     "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true;"
     " for sft and dpo, --base FOLDER tokenises its text",
+    "tool_calls": "one of its answers calls a tool, or holds more than text otherwise, and its tokens are unknown; use an endpoint"
+    " that returns token ids, with FLYWHEEL_MODEL_TOKEN_IDS=true",
+    "not_text": "one of its prompts holds more than text, such as a picture or a tool's answer, which the base's chat"
+    " template does not write as its model saw it; use an endpoint that returns token ids",
     "no_tokenizer": "the tokenizer and chat template that were served are unknown; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",
     "cut_off": "one of its answers was cut at the token limit, so it would teach not to end; raise the limit",

@@ -37,6 +37,7 @@ class _Sample(msgspec.Struct):
     finish: str | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
+    tool_calls: list[Any] | None = None
 
 
 class _Completion(msgspec.Struct):
@@ -135,13 +136,14 @@ Tokenise = Callable[[Sequence[ConversationMessage], str], tuple[list[int], list[
 def read_demonstrated(
     fact: CallFact,
     body: bytes,
-    said: Callable[[str], Sequence[ConversationMessage]],
+    said: Callable[[str], Sequence[ConversationMessage] | None],
     tokenise: Tokenise,
     tokens: Tokens,
 ) -> SampledCall | str:
     """A call of a demonstration, which has only text, tokenised as a policy's prompt and completion.
 
-    Returns the reason instead if it is not a demonstration. `said` returns the messages at an address.
+    Returns the reason instead if it is not a demonstration, or if what it says or was told is more than text. `said`
+    returns the messages at an address, None if they are more than text.
     """
     found = _completion(body)
     if found is None or not found.samples:
@@ -149,7 +151,12 @@ def read_demonstrated(
     sample = found.samples[0]
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
-    prompt, answer = tokenise(said(fact.messages), sample.text)
+    if sample.tool_calls:
+        return "tool_calls"
+    asked = said(fact.messages)
+    if asked is None:
+        return "not_text"
+    prompt, answer = tokenise(asked, sample.text)
     is_cut = sample.finish == "length"
     own = tokens.tokenizer, tokens.chat_template
     return SampledCall(fact, sample.text, prompt, answer, None, *own, is_exact=False, is_cut=is_cut)
@@ -158,7 +165,7 @@ def read_demonstrated(
 def read_sampled_or_text(
     fact: CallFact,
     body: bytes,
-    said: Callable[[str], Sequence[ConversationMessage]],
+    said: Callable[[str], Sequence[ConversationMessage] | None],
     tokenise: Tokenise,
     tokens: Tokens,
 ) -> SampledCall | str:
