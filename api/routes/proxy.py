@@ -21,6 +21,7 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
+from ..serving.call_terms import CallTerms, terms_of
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
@@ -49,9 +50,13 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     if champion is None:
         app.state.upstream = open_upstream(house.settings)
         app.state.capture = Capture(house, served_tokens(house.settings))
+        app.state.terms = terms_of(house.settings)
     else:
         app.state.upstream = LocalUpstream(champion.deployment)
         app.state.capture = Capture(house, champion.tokens, champion.deployment)
+        app.state.terms = CallTerms(
+            logprobs=champion.has_logprobs, token_ids=True, is_processed=True, draws_as_asked=True
+        )
     try:
         yield
     finally:
@@ -116,16 +121,8 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
         capture: Capture = request.app.state.capture
         if not capture.is_open(opening):
             await to_thread.run_sync(capture.open_run, opening)
-        forwarding = Forwarding(
-            capture,
-            upstream,
-            dialect,
-            opening,
-            call,
-            body,
-            request.headers,
-            *_recorded_besides(request.app, house),
-        )
+        terms: CallTerms = request.app.state.terms
+        forwarding = Forwarding(capture, upstream, dialect, opening, call, body, request.headers, terms)
         if not call.is_streamed:
             return JSONResponse(await forwarding.answer())
         parts = forwarding.stream()
@@ -149,15 +146,7 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
     return read() if len(raw) <= READ_HERE else await to_thread.run_sync(read)
 
 
-def _recorded_besides(app: FastAPI, house: House) -> tuple[bool, bool]:
-    """True if logprobs and token ids are asked for besides the caller's own wishes."""
-    champion: LocalChampion | None = app.state.champion
-    if champion is not None:
-        return champion.has_logprobs, True
-    return house.settings.model_logprobs, house.settings.model_token_ids
-
-
-async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
+async def _closing(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
     """The parts, and the end of the call at the model server where the caller hangs up."""
     try:
         async with aclosing(parts) as own:

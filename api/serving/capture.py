@@ -73,7 +73,7 @@ class Capture:
     """Appends the calls of outside runs. Thread-safe; remembers where the latest runs stand."""
 
     house: House
-    served: Mapping[str, str | bool]
+    served: Mapping[str, str]
     deployment: Deployment | None = None
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
@@ -179,16 +179,18 @@ class Capture:
 
 
 def call_event(
-    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str | bool]
+    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str]
 ) -> tuple[ModelCalled, tuple[Blob, ...]]:
     """The event of a run's first call, and its blobs. Pure. Raises ValueError for what JSON cannot hold."""
     body: dict[str, Json] = {
         **served,
+        **({"processed_logprobs": call.has_processed_logprobs} if served else {}),
         "model": answer.model,
         "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
         "samples": list(answer.samples),
         "asked": call.asked,
         **({"constrained": True} if call.is_constrained else {}),
+        **({} if call.distribution is None else {"distribution": call.distribution}),
     }
     completion = Blob(JSON_TYPE, _canonical(body))
     nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))

@@ -34,10 +34,6 @@ def open_champion(house: House, model: str, say: Callable[[str], None]) -> Itera
         deployment = Deployment()
         deploy_champion(house, deployment, load)
         served = host.served
-        tokens: dict[str, str | bool] = {
-            "tokenizer": served.tokenizer,
-            "chat_template": served.chat_template,
-            "processed_logprobs": served.processed,
-        }
+        tokens = {"tokenizer": served.tokenizer, "chat_template": served.chat_template}
         with follow_champion(house, deployment, load, say):
             yield LocalChampion(deployment, tokens, host.offers.logprobs)

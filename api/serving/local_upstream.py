@@ -18,6 +18,7 @@ from agents.models.model import ChatMessage, Completion, CompletionRequest, Role
 from .calls import message_list, sampling_of
 from .deployments import Deployment
 from .dialects import CHAT, Api, CallDialect
+from .distributions import changed_parameters
 from .errors import BadCall, UpstreamAnswered, UpstreamLost
 from .openai_calls import DONE
 from .upstream import StreamEvent
@@ -41,7 +42,7 @@ class LocalChampion:
     """A deployment in this process, with what completions say of its tokens, and whether it gives logprobs."""
 
     deployment: Deployment
-    tokens: Mapping[str, str | bool]
+    tokens: Mapping[str, str]
     has_logprobs: bool
 
 
@@ -91,6 +92,10 @@ def read_chat_request(body: Mapping[str, Any]) -> CompletionRequest:
     for name in _REFUSED:
         if body.get(name) not in (None, [], "none", {"type": "text"}):
             raise BadCall(where=name, actual="given", expected="none: the model answers with plain text alone")
+    if changed := changed_parameters(body):
+        raise BadCall(
+            where=changed[0], actual="given", expected="none: tokens are drawn by temperature and top_p alone"
+        )
     most = body.get("max_completion_tokens") or body.get("max_tokens") or MOST_TOKENS
     sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=bool(body.get("logprobs")))
     if sampling.seed is None:

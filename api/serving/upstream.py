@@ -19,9 +19,6 @@ from .dialects import Api, CallDialect
 from .errors import NoUpstream, UnknownModel, UpstreamAnswered, UpstreamLost, UpstreamRefused
 
 CONNECT_S: Final = 10.0
-READ_S: Final = 600.0
-"""The longest wait for the next bytes, as in the clients of OpenAI and Anthropic."""
-
 KEPT_S: Final = 2.0
 """How long an idle connection is kept: less than the 5 s after which uvicorn closes one, which would lose a call."""
 
@@ -182,7 +179,7 @@ def open_upstream(settings: Settings) -> Upstream | None:
     named = {"x-api-key": key} if api == "anthropic" else {"Authorization": f"Bearer {key}"}
     client = httpx2.AsyncClient(
         headers=named if key else {},
-        timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
+        timeout=httpx2.Timeout(settings.model_seconds, connect=CONNECT_S),
         limits=httpx2.Limits(max_connections=512, max_keepalive_connections=64, keepalive_expiry=KEPT_S),
         trust_env=False,
         verify=tls_context(),
@@ -191,16 +188,12 @@ def open_upstream(settings: Settings) -> Upstream | None:
     return Upstream(api, (settings.model_url or _BASES[api]).rstrip("/"), settings.model, client)
 
 
-def served_tokens(settings: Settings) -> dict[str, str | bool]:
-    """Token facts that completions carry, from the settings; empty unless both digests are set."""
+def served_tokens(settings: Settings) -> dict[str, str]:
+    """What completions say of the tokens in them, from the settings; empty unless both digests are set."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:
         return {}
-    return {
-        "tokenizer": tokenizer,
-        "chat_template": template,
-        "processed_logprobs": settings.model_processed_logprobs,
-    }
+    return {"tokenizer": tokenizer, "chat_template": template}
 
 
 def check_model(upstream: AnyUpstream | None, dialect: CallDialect, model: str) -> AnyUpstream:

@@ -137,7 +137,7 @@ def is_drawn_again(network: Any, host: Host, found: Completion, seed: int) -> bo
 
 
 def is_near_draw(row: Any, token: int, number: float) -> bool:
-    """True if a number within TIE of this one draws the token. Draws go along the ids, so those between are near too."""
+    """True if a number within TIE of this one draws the token. Draws go along the ids, so those between are near."""
     low, high = max(0.0, number - TIE), min(math.nextafter(1.0, 0.0), number + TIE)
     return draw_token(row, MICRO, MICRO, low)[0] <= token <= draw_token(row, MICRO, MICRO, high)[0]
 

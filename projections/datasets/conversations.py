@@ -20,7 +20,6 @@ _TOOLS: Final = ("tool", "function")
 """Roles of what a tool answered."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
     """A stored message as a turn of text, and the address of the previous one.

@@ -49,6 +49,7 @@ class _Completion(msgspec.Struct):
     chat_template: str | None = None
     processed_logprobs: bool = False
     constrained: bool = False
+    distribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class SampledCall:
 
     `is_exact` means that they are of the distribution that was sampled from, `is_cut` that the answer was cut at the
     token limit, so its last token is not an end token, `is_constrained` that it was bound to a schema or grammar.
+    `distribution` is "changed" if it was drawn by more than temperature and top_p, "unknown" if that is not known.
     """
 
     fact: CallFact
@@ -81,6 +83,7 @@ class SampledCall:
     is_exact: bool
     is_cut: bool = False
     is_constrained: bool = False
+    distribution: str | None = None
 
     def policy(self, weights: str) -> BehaviourPolicy:
         """The behaviour policy that sampled the call, given the weights."""
@@ -126,6 +129,7 @@ def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
         is_plain or found.processed_logprobs,
         sample.finish == "length",
         found.constrained,
+        found.distribution,
     )
 
 
@@ -197,6 +201,8 @@ def unfit_for_ratio(call: SampledCall) -> str | None:
     logprobs = call.logprobs
     if call.is_constrained:
         return "constrained"  # forced tokens are logged at 0.0, and the full vocabulary gives -5 (measured on vLLM)
+    if call.distribution is not None:
+        return f"{call.distribution}_distribution"
     if logprobs is None:
         return "no_logprobs"
     if len(logprobs) != len(call.completion_ids):

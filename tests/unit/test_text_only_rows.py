@@ -90,7 +90,10 @@ BLOCKS: list[dict[str, Any]] = [{"type": "text", "text": "2 + 2"}, {"type": "tex
     [
         ({"role": "user", "content": BLOCKS}, None),
         ({"role": "system", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]}, None),
-        ({"role": "user", "content": [*BLOCKS, {"type": "image_url", "image": "a", "media_type": "image/png"}]}, "not_text"),
+        (
+            {"role": "user", "content": [*BLOCKS, {"type": "image_url", "image": "a", "media_type": "image/png"}]},
+            "not_text",
+        ),
         ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "rain"}]}, "not_text"),
         ({"role": "tool", "tool_call_id": "t1", "content": "rain"}, "not_text"),
         ({"role": "assistant", "content": None, "tool_calls": [TOOL]}, "not_text"),
