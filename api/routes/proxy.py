@@ -21,7 +21,7 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
-from ..serving.call_terms import CallTerms, terms_of
+from ..serving.call_terms import CallTerms, configured_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
@@ -50,7 +50,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     if champion is None:
         app.state.upstream = open_upstream(house.settings)
         app.state.capture = Capture(house, served_tokens(house.settings))
-        app.state.terms = terms_of(house.settings)
+        app.state.terms = configured_terms(house.settings)
     else:
         app.state.upstream = LocalUpstream(champion.deployment)
         app.state.capture = Capture(house, champion.tokens, champion.deployment)

@@ -154,7 +154,7 @@ def _likeliest(answer: Mapping[str, Any]) -> dict[str, float]:
         return {}
 
 
-def terms_of(settings: Settings) -> CallTerms:
+def configured_terms(settings: Settings) -> CallTerms:
     """What the settings say of the model server."""
     has_tokens = settings.model_tokenizer is not None and settings.model_chat_template is not None
     return CallTerms(

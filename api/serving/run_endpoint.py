@@ -28,7 +28,7 @@ from agents.models.errors import ModelUnreachable
 from eventlog.errors import FlywheelError
 
 from ..settings import Settings
-from .call_terms import CallTerms, terms_of
+from .call_terms import CallTerms, configured_terms
 from .calls import ModelAnswer, ModelCall, read_object
 from .capture import RunOpening, call_event
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
@@ -188,7 +188,7 @@ def _serve(settings: Settings, upstream: Upstream) -> Iterator[RunEndpoint]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        endpoint = RunEndpoint(settings, upstream, address, terms_of(settings))
+        endpoint = RunEndpoint(settings, upstream, address, configured_terms(settings))
         config = uvicorn.Config(
             _app(endpoint), log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1
         )

@@ -10,6 +10,8 @@ REFUSALS: Mapping[str, str] = {
     "erased": "its subject was erased; nothing is learned from it any more",
     "not_ended": "it has not ended yet; build the dataset again when it has",
     "missing": "the platform could not play it; play the spec again",
+    "outside": "an agent outside played it, which the query does not take; name the token that began it with --outside"
+    " TOKEN, or take all with --outside all",
     "treated": "it was played with one piece more or less than its siblings, so it is not a sample of their policy",
     "contaminated": "its start state differs from its siblings'; check the environment's isolation",
     "no_plan": "it is a policy's run, which has no rows of plan steps; use --runs policy or --runs demonstration",
@@ -44,8 +46,8 @@ REFUSALS: Mapping[str, str] = {
     "changed_distribution": "its caller asked for top_k, min_p, penalties, biases or the like, so its tokens were not"
     " drawn from the distribution that training computes; sample without them, or use the runs for sft or dpo",
     "unknown_distribution": "its caller left out temperature, top_p, top_k, min_p or repetition_penalty, which the"
-    " model server may take from its model; have them stated with FLYWHEEL_MODEL_UNCUT=true where the proxy runs, or use"
-    " the runs for sft or dpo",
+    " model server may take from its model; have them stated with FLYWHEEL_MODEL_UNCUT=true where the proxy runs, or"
+    " use the runs for sft or dpo",
     "raw_logprobs": "its logprobs are not of the distribution it was sampled from, which was changed by temperature"
     " or top_p; serve processed logprobs, and set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=true",
     "greedy": "it was sampled at temperature 0, which has no probabilities; sample at 1",
