@@ -33,9 +33,11 @@ from ..course import Course
 from ..environments.connect import Where, placed_at
 from ..environments.suites import operations_on, pin_suite
 from ..house import House
+from ..serving.reactor import react
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
+from ..sweeps.models import weights_endpoint
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
 from ..sweeps.worker import ROLES, Controlling, Role, see_site, work
 from ..training.weights import folders_of
@@ -60,6 +62,7 @@ _TEXTS = {
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
+    "deployment": "{said}",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]
@@ -68,7 +71,7 @@ _Tell = Callable[..., None]
 def worker(
     *,
     roles: Annotated[
-        str, typer.Option(metavar="runner[,projector][,controller]", help="Roles of this process.")
+        str, typer.Option(metavar="runner[,projector][,controller][,reactor]", help="Roles of this process.")
     ] = "runner",
     site: Annotated[str, typer.Option(help="The site whose rollouts to play.")] = FIRST,
     url: Url = None,
@@ -105,12 +108,16 @@ def worker(
     budget_minutes: options.BudgetMinutes = None,
     verdicts: options.Verdicts = None,
     cluster: options.Clusters = None,
+    deployment: Annotated[
+        str, typer.Option(help="reactor: name under which champions are recorded as deployed, one a model server.")
+    ] = "vllm",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
     """Play queued rollouts, alone or with other workers.
 
     With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
-    budget, as `flywheel run` does; then the worker exits.
+    budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
+    of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
     chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
     if "controller" in chosen:
@@ -130,8 +137,61 @@ def worker(
     where = Where(url, admin_url, sandbox, port, admin_port)
     asked = _Asked(chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked)
     tell, is_over = _as_json if as_json else _as_text, Event()
-    with open_project(OutagePatience(outage, is_over.is_set)) as house:
-        parked = _work_as_asked(house, asked, tell, is_over)
+    with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
+        queue, client, controlling, reacting = RolloutQueue(house.engine, site), None, None, None
+        doing: Executor = PLAN
+        checking: Checking = check_nothing
+        advisor: Model | None = None
+        if {"runner", "controller"} & set(chosen):
+            where = Where(url, admin_url, sandbox, port, admin_port)
+            placed = stack.enter_context(placed_at(house, site, where, dialect_from(dialect)))
+            reporter = TerminalReporter()
+            see_site(house, placed, site, reporter)
+            own = folders_of(house)
+            journals, inside = journals_of(house), placed.inside
+            playing = executor_of(
+                executor, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=playing_agent
+            )
+            doing = stack.enter_context(playing)
+            doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
+            if verify_steps:
+                checking = _checking(house, placed.environment, site, stack)
+            client = placed.environment if "runner" in chosen else None
+            asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
+            advisor = stack.enter_context(asking)
+            if client is not None and retry_parked:
+                tell("again", count=queue.retry_parked())
+            if "controller" in chosen:
+                pinned = None
+                if suite is not None:
+                    follows_plan = doing.name not in PLANLESS
+                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=follows_plan)
+                controller = Controller(house, placed.environment, site, course, reporter, doing, suite=pinned)
+                controlling = partial(_control, controller)
+        if "reactor" in chosen:
+            server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
+            reacting = partial(react, house, deployment, server.model_of, lambda said: tell("deployment", said=said))
+        tell("started", roles=" and ".join(chosen), site=site)
+        follows = "projector" in chosen
+        work(
+            house,
+            client,
+            site,
+            terms,
+            lambda notice: _notice(tell, notice),
+            doing,
+            follows=follows,
+            checking=checking,
+            advisor=advisor,
+            rule=course.rule,
+            controlling=controlling,
+            reacting=reacting,
+            give_up=is_over.set,
+        )
+        if UNCLOSED.number:
+            tell("unclosed", count=UNCLOSED.number)
+        parked = len(queue.parked_jobs()) if client is not None else 0
+        tell("stopped", open=queue.open(), parked=parked)
     if until_empty and parked:
         raise typer.Exit(1)
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
+from pydantic import SecretStr
 
 from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.errors import NotOffered
@@ -67,9 +68,9 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         case "anthropic":
             with (
                 model_server(lambda _: SAID) as server,
-                closing(Anthropic(AnthropicSettings(model="m1", base_url=server.url))) as opened_too,
+                closing(Anthropic(AnthropicSettings(model="m1", api_key=SecretStr("k"), base_url=server.url))) as vendor,
             ):
-                yield opened_too
+                yield vendor
         case "transformers":
             yield request.getfixturevalue("host").base()
         case "vllm":

@@ -53,8 +53,8 @@ def test_a_query_takes_the_runs_that_the_tokens_it_names_began(proxy: Proxy) -> 
         return made.rows.to_dicts(), {item.reason: item.runs for item in made.refused}
 
     for outside in ("none", ("other",)):
-        assert rows(GrpoQuery(reward="score", outside=outside)) == ([], {"outside": 2})  # type: ignore[arg-type]
-        assert rows(SftQuery(runs="policy", outside=outside)) == ([], {"outside": 2})  # type: ignore[arg-type]
+        assert rows(GrpoQuery(reward="score", outside=outside)) == ([], {"outside": 2})
+        assert rows(SftQuery(runs="policy", outside=outside)) == ([], {"outside": 2})
     assert rows(SftQuery(outside="none"))[1] == {"outside": 2}
     compared, _ = rows(GrpoQuery(reward="score", outside=("agent", "other")))
     assert compared == rows(GrpoQuery(reward="score"))[0]
