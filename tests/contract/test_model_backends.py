@@ -66,11 +66,10 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             ):
                 yield opened
         case "anthropic":
-            with (
-                model_server(lambda _: SAID) as server,
-                closing(Anthropic(AnthropicSettings(model="m1", api_key=SecretStr("k"), base_url=server.url))) as vendor,
-            ):
-                yield vendor
+            with model_server(lambda _: SAID) as server:
+                settings = AnthropicSettings(model="m1", api_key=SecretStr("k"), base_url=server.url)
+                with closing(Anthropic(settings)) as vendor:
+                    yield vendor
         case "transformers":
             yield request.getfixturevalue("host").base()
         case "vllm":
