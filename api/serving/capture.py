@@ -29,7 +29,6 @@ from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of, proxy_actor
 from .calls import ModelAnswer, ModelCall
-from .deployments import Deployment
 from .errors import RunClosed
 
 if TYPE_CHECKING:
@@ -47,12 +46,16 @@ OUTSIDE_ENVIRONMENT: Final = "outside"
 
 @dataclass(frozen=True, slots=True)
 class RunOpening:
-    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task."""
+    """What a caller says of a run that it begins; `group` joins the runs of one instance of a task.
+
+    `weights` are those of the model that it calls first.
+    """
 
     run: str
     token: str
     group: str
     task: str
+    weights: str = "base"
 
     @property
     def actor(self) -> str:
@@ -74,7 +77,6 @@ class Capture:
 
     house: House
     served: Mapping[str, str]
-    deployment: Deployment | None = None
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -151,7 +153,6 @@ class Capture:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])
-        weights = "base" if self.deployment is None else self.deployment.present.artifact.weights
         return RunStarted(
             run=opening.run,
             spec=Spec(
@@ -170,7 +171,9 @@ class Capture:
                 max_steps=0,
                 success_conditions=(),
             ),
-            artifact=Artifact(weights=weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)),
+            artifact=Artifact(
+                weights=opening.weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)
+            ),
             executor=EXECUTOR,
             plan=nothing.digest,
             applied=(),

@@ -16,6 +16,7 @@ from agents.models.wire import LONGEST_SAID
 from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 
+from .anthropic_calls import RECORDED, without_recorded
 from .call_terms import CallTerms
 from .calls import ModelAnswer, ModelCall
 from .capture import RunOpening
@@ -61,7 +62,7 @@ class Forwarding:
             sent = self.body
         await self._record(found, sent)
         if self.dialect.api == "anthropic":
-            return found
+            return without_recorded(found)
         return without_additions(found, self.body) or found
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -121,6 +122,8 @@ class Forwarding:
             said = f"an error in its stream: {str(part['error'])[:LONGEST_SAID]}"
             raise UpstreamLost(url=self.upstream.url, actual=said)
         parts.append(part)
+        if RECORDED in part:
+            return f"event: {part['type']}\ndata: {json.dumps(without_recorded(part), ensure_ascii=False)}\n\n".encode()
         if self.dialect.api == "anthropic" or "choices" not in part:
             return event.raw
         shown = without_additions(part, self.body)

@@ -34,7 +34,7 @@ from .capture import RunOpening, call_event
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .forwarding import Forwarding, relay
-from .upstream import Upstream, check_model, open_upstream, served_tokens
+from .upstream import Upstream, check_upstream, open_upstream, served_tokens
 
 MOST_CALLS: Final = 1_000
 """Most calls of a run, so that an agent that asks without end costs a bounded amount."""
@@ -141,7 +141,8 @@ class RunEndpoint:
             run = self.run_of(request)
             body = await to_thread.run_sync(read_object, await self._body(request))
             call = await to_thread.run_sync(dialect.read_call, body)
-            upstream = check_model(self.upstream, dialect, call.model)
+            upstream = check_upstream(self.upstream, dialect)
+            upstream.weights_of(call.model)  # an unknown model is refused
             run.begin()
         except FlywheelError as problem:
             return _refusal(dialect, problem)

@@ -47,6 +47,20 @@ class Upstream:
     model: str
     client: httpx2.AsyncClient
 
+    def speaks(self, api: Api) -> bool:
+        """True for the API of the settings."""
+        return api == self.api
+
+    def list_models(self) -> tuple[str, ...]:
+        """The one model of the settings."""
+        return (self.model,)
+
+    def weights_of(self, model: str) -> str:
+        """`base`: what weights an outside server has is not known here. Raises UnknownModel."""
+        if model != self.model:
+            raise UnknownModel(actual=model, expected=self.model)
+        return "base"
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self.client.aclose()
@@ -104,6 +118,18 @@ class AnyUpstream(Protocol):
     @property
     def model(self) -> str:
         """The model's name for callers."""
+        ...
+
+    def speaks(self, api: Api) -> bool:
+        """True if it answers calls of an API."""
+        ...
+
+    def list_models(self) -> tuple[str, ...]:
+        """Names that callers may use. May read the log."""
+        ...
+
+    def weights_of(self, model: str) -> str:
+        """The weights of a model by its name, as a run records them. May read the log. Raises UnknownModel."""
         ...
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
@@ -196,17 +222,15 @@ def served_tokens(settings: Settings) -> dict[str, str]:
     return {"tokenizer": tokenizer, "chat_template": template}
 
 
-def check_model(upstream: AnyUpstream | None, dialect: CallDialect, model: str) -> AnyUpstream:
-    """The model server if it speaks the dialect and has the model. Raises NoUpstream, UnknownModel."""
+def check_upstream(upstream: AnyUpstream | None, dialect: CallDialect) -> AnyUpstream:
+    """The model server if it speaks the dialect. Raises NoUpstream."""
     if upstream is None:
         raise NoUpstream(
             actual="FLYWHEEL_MODEL names no model server",
             expected="FLYWHEEL_MODEL and FLYWHEEL_MODEL_URL, or the option --model",
         )
-    if upstream.api != dialect.api:
+    if not upstream.speaks(dialect.api):
         raise NoUpstream(
             actual=f"the model server speaks the API of {upstream.api}", expected=f"FLYWHEEL_MODEL_API={dialect.api}"
         )
-    if model != upstream.model:
-        raise UnknownModel(actual=model, expected=upstream.model)
     return upstream
