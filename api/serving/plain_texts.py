@@ -12,7 +12,7 @@ from .distributions import changed_parameters
 from .errors import BadCall
 
 _REFUSED: Final = ("tools", "functions", "response_format", "tool_choice", "thinking")
-_NOTHING: Final = (None, [], "none", {"type": "text"}, {"type": "none"}, {"type": "disabled"})
+_NOTHING: Final[tuple[object, ...]] = (None, [], "none", {"type": "text"}, {"type": "none"}, {"type": "disabled"})
 
 
 def refuse_beyond_text(body: Mapping[str, Any]) -> None:

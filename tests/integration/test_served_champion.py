@@ -170,7 +170,7 @@ def test_the_champion_answers_messages_of_anthropics_client_with_all_that_is_tra
         expected = answered(chat).choices[0].message.content
         address = str(chat.base_url).removesuffix("ext-1/v1/") + "ext-2"
         client = anthropic.Anthropic(base_url=address, api_key=chat.api_key, max_retries=0)
-        asked: Any = {"model": "champion", "max_tokens": 8, "temperature": 0, "messages": ASK}
+        asked: Any = {"model": "champion", "max_tokens": 8, "messages": ASK, "extra_body": {"temperature": 0}}
         if is_streamed:
             with client.messages.stream(**asked) as stream:
                 said = stream.get_final_message()
@@ -179,9 +179,9 @@ def test_the_champion_answers_messages_of_anthropics_client_with_all_that_is_tra
         assert cast("Any", said.content[0]).text == expected
         assert "recorded_by_flywheel" not in said.model_dump_json()
         with pytest.raises(anthropic.BadRequestError, match="top_k"):
-            client.messages.create(**asked, top_k=5)
+            client.messages.create(**{**asked, "extra_body": {"top_k": 5}})
         with pytest.raises(anthropic.BadRequestError, match="plain text alone"):
-            client.messages.create(**asked, tools=[{"name": "f", "input_schema": {"type": "object"}}])
+            client.messages.create(**{**asked, "tools": [{"name": "f", "input_schema": {"type": "object"}}]})
     ours, theirs = (completion_of(house, *calls_of(house, run)) for run in ("ext-1", "ext-2"))
     assert (theirs["samples"], theirs["prompt_token_ids"]) == (ours["samples"], ours["prompt_token_ids"])
     assert (theirs["processed_logprobs"], len(theirs["samples"][0]["logprobs"])) == (True, said.usage.output_tokens)
