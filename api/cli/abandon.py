@@ -14,7 +14,7 @@ from .output import AsJson, confirm, emit_json, open_project, print_rows, say
 ACTOR = "operator"
 
 
-def abandon(
+def abandon_runs(
     hours: Annotated[float, typer.Option(min=0, help="Hours without an event after which a run is given up.")] = 24,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which runs, and stop there.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -16,7 +16,7 @@ from projections.verdicts import VERDICTS
 from ..errors import Unknown
 from ..queries.runs import GradedRun, RunFilter, find_runs, refuse_hidden_run, show_run
 from . import judges, regrade
-from .abandon import abandon
+from .abandon import abandon_runs
 from .loop_replay import print_loop_replay
 from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
@@ -232,5 +232,6 @@ def _print_replay(found: Replayed) -> None:
         say(f"from the record alone: {line}")
 
 
-for _command in (judges.grade, judges.judges, regrade.regrade, abandon):
+for _command in (judges.grade, judges.judges, regrade.regrade):
     app.command()(_command)
+app.command("abandon")(abandon_runs)
