@@ -39,7 +39,7 @@ from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
 from ..sweeps.models import weights_endpoint
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
-from ..sweeps.worker import ROLES, Controlling, Role, see_site, work
+from ..sweeps.worker import ROLES, Controlling, Reacting, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
 from .output import TerminalReporter, open_project
@@ -135,63 +135,12 @@ def worker(
         max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty, outage_s=outage
     )
     where = Where(url, admin_url, sandbox, port, admin_port)
-    asked = _Asked(chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked)
+    asked = _Asked(
+        chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked, deployment
+    )
     tell, is_over = _as_json if as_json else _as_text, Event()
-    with open_project(OutagePatience(outage, is_over.is_set)) as house, ExitStack() as stack:
-        queue, client, controlling, reacting = RolloutQueue(house.engine, site), None, None, None
-        doing: Executor = PLAN
-        checking: Checking = check_nothing
-        advisor: Model | None = None
-        if {"runner", "controller"} & set(chosen):
-            where = Where(url, admin_url, sandbox, port, admin_port)
-            placed = stack.enter_context(placed_at(house, site, where, dialect_from(dialect)))
-            reporter = TerminalReporter()
-            see_site(house, placed, site, reporter)
-            own = folders_of(house)
-            journals, inside = journals_of(house), placed.inside
-            playing = executor_of(
-                executor, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=playing_agent
-            )
-            doing = stack.enter_context(playing)
-            doing = ask_first(doing, lambda _: go_without_logprobs()) if "runner" in chosen else doing
-            if verify_steps:
-                checking = _checking(house, placed.environment, site, stack)
-            client = placed.environment if "runner" in chosen else None
-            asking = advisor_of(house.settings, reporter.say, timeout_s=timeout, is_asked=client is not None)
-            advisor = stack.enter_context(asking)
-            if client is not None and retry_parked:
-                tell("again", count=queue.retry_parked())
-            if "controller" in chosen:
-                pinned = None
-                if suite is not None:
-                    follows_plan = doing.name not in PLANLESS
-                    pinned = pin_suite(house, placed.environment, site, suite, follows_plan=follows_plan)
-                controller = Controller(house, placed.environment, site, course, reporter, doing, suite=pinned)
-                controlling = partial(_control, controller)
-        if "reactor" in chosen:
-            server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
-            reacting = partial(react, house, deployment, server.model_of, lambda said: tell("deployment", said=said))
-        tell("started", roles=" and ".join(chosen), site=site)
-        follows = "projector" in chosen
-        work(
-            house,
-            client,
-            site,
-            terms,
-            lambda notice: _notice(tell, notice),
-            doing,
-            follows=follows,
-            checking=checking,
-            advisor=advisor,
-            rule=course.rule,
-            controlling=controlling,
-            reacting=reacting,
-            give_up=is_over.set,
-        )
-        if UNCLOSED.number:
-            tell("unclosed", count=UNCLOSED.number)
-        parked = len(queue.parked_jobs()) if client is not None else 0
-        tell("stopped", open=queue.open(), parked=parked)
+    with open_project(OutagePatience(outage, is_over.is_set)) as house:
+        parked = _work_as_asked(house, asked, tell, is_over)
     if until_empty and parked:
         raise typer.Exit(1)
 
@@ -210,6 +159,7 @@ class _Asked:
     course: Course
     terms: Terms
     retries_parked: bool
+    deployment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +181,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
         place = _open_place(house, asked, stack) if plays else _Place()
         if place.client is not None and asked.retries_parked:
             tell("again", count=queue.retry_parked())
+        reacting = _reactor(house, asked.deployment, tell, stack) if "reactor" in asked.roles else None
         tell("started", roles=" and ".join(asked.roles), site=site)
         work(
             house,
@@ -244,6 +195,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
             advisor=place.advisor,
             rule=asked.course.rule,
             controlling=place.controlling,
+            reacting=reacting,
             give_up=is_over.set,
         )
         if UNCLOSED.number:
@@ -251,6 +203,12 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
         parked = len(queue.parked_jobs()) if place.client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
     return parked
+
+
+def _reactor(house: House, name: str, tell: _Tell, stack: ExitStack) -> Reacting:
+    """The reactor before the model server of the settings. Raises NoModel, BadEndpoint."""
+    server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
+    return partial(react, house, name, server.model_of, lambda said: tell("deployment", said=said))
 
 
 def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:

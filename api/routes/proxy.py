@@ -118,7 +118,7 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
             body, call = await _read_call(dialect, raw)
             del raw
         upstream = check_upstream(request.app.state.upstream, dialect)
-        opening = _opening(request, token, run)
+        opening = _run_opening(request, token, run)
         capture: Capture = request.app.state.capture
         if not capture.is_open(opening):
             await to_thread.run_sync(_open_run, capture, opening, upstream, call.model)
@@ -154,7 +154,7 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
     return read() if len(raw) <= READ_HERE else await to_thread.run_sync(read)
 
 
-async def _closing(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
+async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
     """The parts, and the end of the call at the model server where the caller hangs up."""
     try:
         async with aclosing(parts) as own:

@@ -62,7 +62,7 @@ class CallTerms:
         }
         return tuple(name for name, is_wanted in wanted.items() if is_wanted and name not in self.refused)
 
-    def sent(self, dialect: CallDialect, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    def upstream_body(self, dialect: CallDialect, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The body for the model server: the caller's, with what recording needs besides."""
         if dialect.api == "anthropic":
             return body

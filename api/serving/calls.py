@@ -28,7 +28,7 @@ UNBOUNDED: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What a caller asks. `messages` are stored as they came, pictures in them by address; `asked` is the rest.
+    """Call of a caller. `messages` are stored as they came, pictures in them by address; `asked` is the rest.
 
     `distribution` and `has_processed_logprobs` say how its tokens were drawn, and are set when it was answered.
     """

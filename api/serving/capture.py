@@ -46,7 +46,7 @@ OUTSIDE_ENVIRONMENT: Final = "outside"
 
 @dataclass(frozen=True, slots=True)
 class RunOpening:
-    """What a caller says of a run that it begins; `group` joins the runs of one instance of a task.
+    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task.
 
     `weights` are those of the model that it calls first.
     """

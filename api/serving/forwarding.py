@@ -51,7 +51,7 @@ class Forwarding:
 
     async def answer(self) -> dict[str, Any]:
         """The whole answer for the caller, recorded. Raises UpstreamLost and its kin, LogUnavailable, RunClosed."""
-        sent = self.terms.sent(self.dialect, self.body)
+        sent = self.terms.upstream_body(self.dialect, self.body)
         try:
             found = await self.upstream.ask(self.dialect, sent, self.headers)
         except UpstreamAnswered as problem:
@@ -95,7 +95,7 @@ class Forwarding:
     @asynccontextmanager
     async def _open_stream(self) -> AsyncIterator[tuple[Mapping[str, Any], AsyncIterator[StreamEvent]]]:
         """The body that the model server took, and the events of its answer."""
-        sent = self.terms.sent(self.dialect, self.body)
+        sent = self.terms.upstream_body(self.dialect, self.body)
         async with AsyncExitStack() as stack:
             try:
                 events = await stack.enter_async_context(self.upstream.stream(self.dialect, sent, self.headers))

@@ -215,7 +215,7 @@ def open_upstream(settings: Settings) -> Upstream | None:
 
 
 def served_tokens(settings: Settings) -> dict[str, str]:
-    """What completions say of the tokens in them, from the settings; empty unless both digests are set."""
+    """Token facts that completions carry, from the settings; empty unless both digests are set."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:
         return {}

@@ -289,3 +289,27 @@ def test_the_champion_that_is_served_is_not_deployed_again(house: House) -> None
     assert (loaded, len(deployed(house))) == (["base"], 1)
     deploy_champion(house, Deployment(), load)  # as after a restart
     assert (loaded, len(deployed(house))) == (["base", "base"], 1)
+
+
+def test_a_champion_that_moves_while_the_database_is_away_is_served_once_it_is_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(house)
+    may, said = threading.Event(), list[str]()
+    may.set()
+    deployment, left = Deployment(), [2]
+    deploy_champion(house, deployment, lambda weights: Slow(weights, may))
+
+    def failing_at_first(*asked: Any) -> DeployedModel | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise OperationalError("SELECT", {}, ConnectionError("gone"))
+        return deploy_champion(*asked)
+
+    monkeypatch.setattr(deployments, "deploy_champion", failing_at_first)
+    with follow_champion(house, deployment, lambda weights: Slow(weights, may), said.append):
+        point_to(house, "ck-1")
+        until = time.monotonic() + 10
+        while not said and time.monotonic() < until:
+            time.sleep(0.02)
+    assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
