@@ -149,6 +149,15 @@ class Settings(BaseSettings):
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
     )
 
+    model_uncut: bool = Field(
+        default=False,
+        description="whether the proxy states temperature and top_p 1 and no top_k, min_p and repetition penalty for "
+        "callers that leave them out, which a server else takes from its model",
+    )
+    model_seconds: float = Field(
+        default=600, gt=0, le=86_400, description="seconds that the proxy waits for the next bytes of its endpoint"
+    )
+
     model_base: str | None = Field(
         default=None,
         pattern=r"^[0-9a-f]{64}$",

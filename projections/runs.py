@@ -63,6 +63,12 @@ class RunState(FoldState, frozen=True, kw_only=True):
         return self.status != "started"
 
 
+def token_of_actor(actor: str) -> str:
+    """Name of the token whose holder began a run from outside, by the actor of its first event; empty for our own."""
+    channel, _, token = actor.partition(":")
+    return token if channel in {"api", "proxy"} else ""
+
+
 def is_agent(executor: str | None) -> bool:
     """True for the recorded name of an agent from outside."""
     return executor is not None and executor.partition(":")[0] == AGENT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +19,12 @@ from ..datasets.card import card_of
 from ..datasets.demonstrations import keep_tokens, tokens_of
 from ..datasets.freeze import DatasetSummary
 from ..datasets.judged import calibration_of, describe_calibration
+from ..datasets.multi_call import RunsOfRows
 from ..house import House
 from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
-from .in_words import dataset_facts
+from .in_words import dataset_facts, refusals_in_words
 from .output import ERR, AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
@@ -51,6 +53,11 @@ def build(
     environment: options.Environment = None,
     sweep: options.Sweep = None,
     judged_by: options.JudgedBy = None,
+    outside: options.OutsideOf = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be frozen, with its runs of agents outside; freeze nothing."),
+    ] = False,
     file: File = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
@@ -77,11 +84,17 @@ def build(
         environment=environment,
         sweep=sweep,
         judged_by=judged_by,
+        outside=outside,
     )
+    if dry_run and file is not None:
+        raise typer.BadParameter("--dry-run and --file: expected one of them")
     with open_project() as house:
         judged = calibration_of(house.store, house.views_at(as_of), query)
         if judged is not None:
             ERR.print(describe_calibration(judged), soft_wrap=True)
+        if dry_run:
+            _show_dry_run(house, house.views_at(as_of), query, base, as_json=as_json)
+            return
         made = _make_dataset(house, house.views_at(as_of), query, file, base)
         digest = freeze.freeze_dataset(house.store, made, "operator")
         found = find_dataset(house.views(), digest)
@@ -156,7 +169,7 @@ def export(
     _refuse_file(file, (*_WRITTEN, ".arrow"))
     with open_project() as house, spinner("making the rows"):
         frozen = find_frozen(house.views(), dataset)
-        made = _write_whole(file, lambda partial: freeze.again(frozen, lambda: _rows_into(house, frozen, partial)))
+        made = _write_whole(file, lambda part: freeze.again(frozen, lambda: _rows_into(house, frozen, part)))
     say(f"{made.height} rows are in {file}")
 
 
@@ -194,19 +207,53 @@ def card(
 def _make_dataset(house: House, views: Views, query: Query, file: Path | None, base: Path | None) -> DatasetSummary:
     """The dataset that a query makes; with a file, its rows are written there. Raises EmptyDataset.
 
-    If rows are tokenised with a base model, its tokenizer is kept.
+    If rows are tokenised with a base model, its tokenizer is kept. Says how many runs are split.
     """
+    seen = RunsOfRows()
     if file is not None:
         _refuse_file(file, _WRITTEN)
     if base is not None:
         keep_tokens(house.blobs, base)
     with spinner("making the rows"):
         if file is None:
-            return freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, views, query))
-        return _write_whole(
-            file,
-            lambda partial: freeze.refuse_empty(freeze.write_dataset(house.store, house.blobs, views, query, partial)),
+            made = freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, views, query, seen.take))
+        else:
+            write = partial(freeze.write_dataset, house.store, house.blobs, views, query, each=seen.take)
+            made = _write_whole(file, lambda unfinished: freeze.refuse_empty(write(unfinished)))
+    _say_split(seen)
+    return made
+
+
+def _say_split(seen: RunsOfRows) -> None:
+    if (said := seen.sentence()) is not None:
+        ERR.print(said, soft_wrap=True)
+
+
+def _show_dry_run(house: House, views: Views, query: Query, base: Path | None, *, as_json: bool) -> None:
+    """What a query makes now, and which of its runs are of agents outside."""
+    seen = RunsOfRows()
+    if base is not None:
+        keep_tokens(house.blobs, base)
+    with spinner("making the rows"):
+        made = freeze.make_rows(house.store, house.blobs, views, query, seen.take)
+    outside = sorted(seen.outside, key=str.encode)
+    if as_json:
+        refused = {item.reason: item.runs for item in made.refused}
+        emit_json(
+            {"dataset": made.digest, "rows": made.height, "groups": made.groups, "refused": refused}
+            | {"outside": outside}
         )
+        return
+    _say_split(seen)
+    print_facts(
+        [
+            ("rows", made.height),
+            ("groups", made.groups),
+            ("left out", refusals_in_words({item.reason: item.runs for item in made.refused})),
+            ("of agents outside", ", ".join(outside) or "none"),
+        ],
+        title="Nothing was frozen. The rows would be:",
+    )
 
 
 def _rows_into(house: House, frozen: Frozen, file: Path) -> DatasetSummary:
@@ -228,12 +275,12 @@ def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
 
 def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
     """Write a file so that it appears whole or not at all."""
-    partial = file.with_name(f".partial-{file.name}")
+    unfinished = file.with_name(f".partial-{file.name}")
     try:
-        made = writing(partial)
-        partial.replace(file)
+        made = writing(unfinished)
+        unfinished.replace(file)
     finally:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
     return made
 
 

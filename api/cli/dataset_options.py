@@ -80,12 +80,21 @@ JudgedBy = Annotated[
     ),
 ]
 
+OutsideOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outside",
+        metavar="none|all|TOKEN",
+        help="Which runs of agents outside to take: none, all, or those begun with this token; may be repeated [none].",
+    ),
+]
+
 _OF_KIND = {
     DatasetKind.SFT: {"judged_by", "min_score", "best_of_group", "runs", "reward", "min_reward", "tokens"},
     DatasetKind.DPO: {"reward", "margin", "max_pairs", "tokens"},
     DatasetKind.GRPO: {"reward", "ddof", "eps", "scale"},
 }
-_ANY = {"environment", "sweep", "group"}
+_ANY = {"environment", "sweep", "group", "outside"}
 
 
 def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
@@ -97,6 +106,7 @@ def refuse_untokenised(runs: Runs | None, base: Path | None) -> None:
 def query_from_options(kind: DatasetKind, **options: Any) -> Query:
     """The query defined by options (None: not given). Raises BadParameter for options of another kind."""
     given = {name: value for name, value in options.items() if value is not None}
+    given["outside"] = _outside(given.get("outside") or ["none" if "group" not in given else "all"])
     for name in sorted(given.keys() - _OF_KIND[kind] - _ANY):
         raise typer.BadParameter(f"a dataset for {kind.value} has no --{name.replace('_', '-')}")
     if kind is DatasetKind.SFT:
@@ -110,6 +120,15 @@ def query_from_options(kind: DatasetKind, **options: Any) -> Query:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise typer.BadParameter(f"--{first['loc'][-1]} is {first['input']!r}: {first['msg']}") from error
+
+
+def _outside(names: list[str]) -> str | list[str]:
+    """`none` or `all`, which stand alone, or names of tokens."""
+    if names in (["none"], ["all"]):
+        return names[0]
+    if {"none", "all"} & set(names):
+        raise typer.BadParameter(f"--outside is {', '.join(names)}; expected none, all, or names of tokens alone")
+    return names
 
 
 def _floor(reward: Reward | None, least: float | None) -> dict[str, Any]:

@@ -81,12 +81,17 @@ def dataset_facts(state: Frozen) -> Facts:
     facts = {
         **{name.replace("_", " "): value for name, value in row.items() if name != "refused"},
         "query": _in_words({name: value for name, value in query.items() if name != "kind"}),
-        "left out": "\n".join(
-            f"{count_noun(runs, 'run')}, {reason}: {REFUSALS.get(reason, 'no explanation is known')}"
-            for reason, runs in state.refused.items()
-        ),
+        "left out": refusals_in_words(state.refused),
     }
     return [(name, value) for name, value in facts.items() if value not in (None, "")]
+
+
+def refusals_in_words(refused: Mapping[str, int]) -> str:
+    """How many runs were left out for each reason, a line each, with its way out."""
+    return "\n".join(
+        f"{count_noun(runs, 'run')}, {reason}: {REFUSALS.get(reason, 'no explanation is known')}"
+        for reason, runs in refused.items()
+    )
 
 
 def _in_words(record: Mapping[str, Any]) -> str:

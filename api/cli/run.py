@@ -171,7 +171,7 @@ def _go(
 
 def _keep_what_passed(house: House, site: str) -> None:
     """Freeze a dataset of the site's passed plan runs, unless the same dataset exists."""
-    made = freeze.make_rows(house.store, house.blobs, house.views(), SftQuery(environment=site))
+    made = freeze.make_rows(house.store, house.blobs, house.views(), SftQuery(environment=site, outside="none"))
     if made.height and f"dataset/{made.digest}" not in house.views().find(CHECKPOINTS):
         freeze.freeze_dataset(house.store, made, "controller")
 

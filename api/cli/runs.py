@@ -16,6 +16,7 @@ from projections.verdicts import VERDICTS
 from ..errors import Unknown
 from ..queries.runs import GradedRun, RunFilter, find_runs, refuse_hidden_run, show_run
 from . import judges, regrade
+from .abandon import abandon_runs
 from .loop_replay import print_loop_replay
 from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
 from .taint import show_learned
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from ..house import House
 
-app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw.", no_args_is_help=True)
+app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw, abandon.", no_args_is_help=True)
 ACTOR = "operator"
 STATUSES = ("started", "completed", "halted", "out_of_budget", "missing", "ended")
 MARKS = ("withdrawn", "erased", "contaminated")
@@ -233,3 +234,4 @@ def _print_replay(found: Replayed) -> None:
 
 for _command in (judges.grade, judges.judges, regrade.regrade):
     app.command()(_command)
+app.command("abandon")(abandon_runs)

@@ -33,11 +33,13 @@ from ..course import Course
 from ..environments.connect import Where, placed_at
 from ..environments.suites import operations_on, pin_suite
 from ..house import House
+from ..serving.reactor import react
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.first_call import ask_first
+from ..sweeps.models import weights_endpoint
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
-from ..sweeps.worker import ROLES, Controlling, Role, see_site, work
+from ..sweeps.worker import ROLES, Controlling, Reacting, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
 from .output import TerminalReporter, open_project
@@ -60,6 +62,7 @@ _TEXTS = {
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
+    "deployment": "{said}",
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]
@@ -68,7 +71,7 @@ _Tell = Callable[..., None]
 def worker(
     *,
     roles: Annotated[
-        str, typer.Option(metavar="runner[,projector][,controller]", help="Roles of this process.")
+        str, typer.Option(metavar="runner[,projector][,controller][,reactor]", help="Roles of this process.")
     ] = "runner",
     site: Annotated[str, typer.Option(help="The site whose rollouts to play.")] = FIRST,
     url: Url = None,
@@ -105,12 +108,16 @@ def worker(
     budget_minutes: options.BudgetMinutes = None,
     verdicts: options.Verdicts = None,
     cluster: options.Clusters = None,
+    deployment: Annotated[
+        str, typer.Option(help="reactor: name under which champions are recorded as deployed, one a model server.")
+    ] = "vllm",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each event.")] = False,
 ) -> None:
     """Play queued rollouts, alone or with other workers.
 
     With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
-    budget, as `flywheel run` does; then the worker exits.
+    budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
+    of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
     chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
     if "controller" in chosen:
@@ -128,7 +135,9 @@ def worker(
         max_parallel, timeout_s=timeout, rescue_after_s=rescue_after, until_empty=until_empty, outage_s=outage
     )
     where = Where(url, admin_url, sandbox, port, admin_port)
-    asked = _Asked(chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked)
+    asked = _Asked(
+        chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked, deployment
+    )
     tell, is_over = _as_json if as_json else _as_text, Event()
     with open_project(OutagePatience(outage, is_over.is_set)) as house:
         parked = _work_as_asked(house, asked, tell, is_over)
@@ -150,6 +159,7 @@ class _Asked:
     course: Course
     terms: Terms
     retries_parked: bool
+    deployment: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +181,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
         place = _open_place(house, asked, stack) if plays else _Place()
         if place.client is not None and asked.retries_parked:
             tell("again", count=queue.retry_parked())
+        reacting = _reactor(house, asked.deployment, tell, stack) if "reactor" in asked.roles else None
         tell("started", roles=" and ".join(asked.roles), site=site)
         work(
             house,
@@ -184,6 +195,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
             advisor=place.advisor,
             rule=asked.course.rule,
             controlling=place.controlling,
+            reacting=reacting,
             give_up=is_over.set,
         )
         if UNCLOSED.number:
@@ -191,6 +203,12 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
         parked = len(queue.parked_jobs()) if place.client is not None else 0
         tell("stopped", open=queue.open(), parked=parked)
     return parked
+
+
+def _reactor(house: House, name: str, tell: _Tell, stack: ExitStack) -> Reacting:
+    """The reactor before the model server of the settings. Raises NoModel, BadEndpoint."""
+    server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
+    return partial(react, house, name, server.model_of, lambda said: tell("deployment", said=said))
 
 
 def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:

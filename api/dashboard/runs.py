@@ -137,8 +137,9 @@ def read_conversation(house: House, address: str) -> tuple[ConversationMessage, 
     found: list[ConversationMessage] = []
     following: str | None = address
     while following is not None and len(found) < MOST_MESSAGES:
-        message, following = read_message(following, house.blobs.get(following))
-        found.append(message)
+        turn = read_message(following, house.blobs.get(following))
+        found.append(turn.message)
+        following = turn.parent
     return tuple(reversed(found))
 
 

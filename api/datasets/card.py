@@ -18,6 +18,7 @@ from projections.slices import SliceState
 from ..queries.datasets import Frozen
 from .freeze import DatasetSummary, ViewsAt, again, make_rows
 from .judged import calibration_of, describe_calibration
+from .multi_call import RunsOfRows
 from .row_batches import is_of_plans, row_schema
 
 _RUNS = ("run", "chosen_run", "rejected_run")
@@ -37,9 +38,11 @@ class _Seen:
     before: str = ""
     tokens: Counter[str] = field(default_factory=Counter)
     policies: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    of_runs: RunsOfRows = field(default_factory=RunsOfRows)
 
     def take(self, frame: pl.DataFrame) -> None:
         """Count a batch. Rows of a run are adjacent; a run in pairs counts once per group."""
+        self.of_runs.take(frame)
         positions = frame["position"].to_list()
         self.first = min(positions) if self.first is None else min(self.first, *positions)
         self.last = max(self.last, *positions)
@@ -76,6 +79,7 @@ def _lines(frozen: Frozen, made: DatasetSummary, seen: _Seen, judged: Calibratio
     yield from (f"| tokens in `{name}` | {amount} |" for name, amount in seen.tokens.items())
     if not is_of_plans(made.query):
         yield f"| rows with an answer truncated at its maximum length | {seen.truncated} |"
+        yield f"| runs with several calls, and how many are split | {seen.of_runs.several}, {seen.of_runs.split} |"
     refused = ((f"`{item.reason}`", str(item.runs), REFUSALS.get(item.reason, "")) for item in made.refused)
     yield from _table("## Refused", ("reason", "runs", "means"), refused)
     columns = ((f"`{name}`", f"`{dtype}`") for name, dtype in row_schema(made.query).items())

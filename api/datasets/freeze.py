@@ -125,7 +125,14 @@ def build_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
     )
 
 
-def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Query, file: Path) -> DatasetSummary:
+def write_dataset(
+    store: EventStore,
+    blobs: Inventory,
+    views: Views,
+    query: Query,
+    file: Path,
+    each: Callable[[pl.DataFrame], object] = id,
+) -> DatasetSummary:
     """Build the rows into a file, Parquet or JSON lines by its suffix, holding one batch in memory at a time.
 
     Raises what `make_rows` raises, and OSError.
@@ -136,6 +143,7 @@ def write_dataset(store: EventStore, blobs: Inventory, views: Views, query: Quer
         with_columns: list[str] | None, _predicate: pl.Expr | None, _most: int | None, _size: int | None
     ) -> Iterator[pl.DataFrame]:
         for frame in tally.frames(batches(store, blobs, views, query)):
+            each(frame)
             yield frame if with_columns is None else frame.select(with_columns)
 
     rows = register_io_source(source, schema=dict(row_schema(query)))

@@ -17,7 +17,7 @@ from eventlog.events import DpoQuery, GrpoQuery, Query, SftQuery, is_asked_for
 from eventlog.postgres import PostgresStore
 from eventlog.store import EventStore, Position
 from projections.benchmarks import BENCHMARKS, benchmark_instances
-from projections.datasets.conversations import Nodes, messages_at, read_message
+from projections.datasets.conversations import Nodes, StoredTurn, messages_at, read_message, texts_at
 from projections.datasets.curation import (
     ROW_READS,
     Knowledge,
@@ -32,7 +32,6 @@ from projections.datasets.curation import (
 from projections.datasets.packing import Content, row_digest
 from projections.datasets.plan_rows import (
     SCHEMA,
-    ConversationMessage,
     judge_sft,
     oracle_tasks,
     sft_rows,
@@ -266,19 +265,16 @@ def _readings(blobs: Inventory, query: Query) -> Callable[[Iterable[CallFact]], 
     def read_calls(calls: Iterable[CallFact]) -> Reading:
         nodes = _nodes(blobs, calls)
 
-        def said(address: str) -> list[ConversationMessage]:
-            return [message for _, message in messages_at(nodes, address)]
-
-        return partial(read, said=said, tokenise=tokenise, tokens=tokens)
+        return partial(read, said=partial(texts_at, nodes), tokenise=tokenise, tokens=tokens)
 
     return read_calls
 
 
 def _nodes(blobs: Inventory, calls: Iterable[CallFact]) -> Nodes:
     """All messages of all calls, read one level of parents at a time."""
-    found: dict[str, tuple[ConversationMessage, str | None]] = {}
+    found: dict[str, StoredTurn] = {}
     wanted = {call.messages for call in calls}
     while wanted:
         found.update((address, read_message(address, blob)) for address, blob in fetch_blobs(blobs, wanted))
-        wanted = {parent for address in wanted if (parent := found[address][1]) is not None} - found.keys()
+        wanted = {parent for address in wanted if (parent := found[address].parent) is not None} - found.keys()
     return found

@@ -19,12 +19,18 @@ HeaderReference = Annotated[str, Field(pattern=r"^\$FLYWHEEL_PAGE_[A-Z0-9_]+$", 
 """The variable of the worker with a header's value, which is often a secret: the log is read by many."""
 
 
+def _is_absent(value: object) -> bool:
+    """True for a field that older requests do not have: their digests must stay."""
+    return value is None
+
+
 class PredictBody(FrozenModel):
     """A run that somebody asks for. Fields with an underscore choose how its model draws and which weights it has.
 
     `suite` names a suite of the log (default: that of the environment), `task_suite` holds one. `state_key`, or
     `profile_id` with `workflow_id`, makes the run part of a session. `max_cost` is in dollars. What is beyond a bound
-    is refused, never reduced. `_browser_extra_headers` go on every request for pages; each value names a variable of
+    is refused, never reduced. `_lora_name`, `_lora_max_rank` and `_lora_scale` say how an adapter is served; the scale
+    has to be 1. `_browser_extra_headers` go on every request for pages; each value names a variable of
     the worker.
     """
 
@@ -49,6 +55,9 @@ class PredictBody(FrozenModel):
     fanout_group_id: Annotated[Text | None, Field(alias="_fanout_group_id")] = None
     lora_adapter: Annotated[str | None, Field(alias="_lora_adapter")] = None
     challenger_model: Annotated[str | None, Field(alias="_challenger_model")] = None
+    lora_name: Annotated[Text | None, Field(alias="_lora_name", exclude_if=_is_absent)] = None
+    lora_scale: Annotated[float | None, Field(alias="_lora_scale", exclude_if=_is_absent)] = None
+    lora_max_rank: Annotated[int | None, Field(alias="_lora_max_rank", exclude_if=_is_absent)] = None
     page_headers: Annotated[
         dict[HeaderName, HeaderReference], Field(alias="_browser_extra_headers", default_factory=dict, max_length=32)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 from weakref import finalize
 
@@ -21,13 +22,14 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
+from ..serving.call_terms import CallTerms, configured_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
 from ..serving.local_upstream import LocalChampion, LocalUpstream
-from ..serving.upstream import AnyUpstream, check_model, open_upstream, served_tokens
+from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
 from .as_of import house_of
@@ -49,9 +51,13 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     if champion is None:
         app.state.upstream = open_upstream(house.settings)
         app.state.capture = Capture(house, served_tokens(house.settings))
+        app.state.terms = configured_terms(house.settings)
     else:
-        app.state.upstream = LocalUpstream(champion.deployment)
-        app.state.capture = Capture(house, champion.tokens, champion.deployment)
+        app.state.upstream = LocalUpstream(champion.deployment, champion.artifacts, champion.has_logprobs)
+        app.state.capture = Capture(house, champion.tokens)
+        app.state.terms = CallTerms(
+            logprobs=champion.has_logprobs, token_ids=True, is_processed=True, draws_as_asked=True
+        )
     try:
         yield
     finally:
@@ -81,12 +87,12 @@ def _route_of(prefix: str, dialect: CallDialect) -> Route:
 
 async def _models(request: Request) -> Response:
     """The models that can be called."""
+    upstream: AnyUpstream | None = request.app.state.upstream
     try:
         await to_thread.run_sync(_admit, request, house_of(request))
+        names = () if upstream is None else await to_thread.run_sync(upstream.list_models)
     except FlywheelError as problem:
         return _refusal(CHAT, problem)
-    upstream: AnyUpstream | None = request.app.state.upstream
-    names = [] if upstream is None else [upstream.model]
     listed = [{"id": name, "object": "model", "created": 0, "owned_by": "flywheel"} for name in names]
     return JSONResponse({"object": "list", "data": listed})
 
@@ -111,21 +117,15 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
         async with hold_body(request, house, token, house.settings.prompt_bytes, PromptTooLarge, lease) as raw:
             body, call = await _read_call(dialect, raw)
             del raw
-        upstream = check_model(request.app.state.upstream, dialect, call.model)
+        upstream = check_upstream(request.app.state.upstream, dialect)
         opening = _run_opening(request, token, run)
         capture: Capture = request.app.state.capture
         if not capture.is_open(opening):
-            await to_thread.run_sync(capture.open_run, opening)
-        forwarding = Forwarding(
-            capture,
-            upstream,
-            dialect,
-            opening,
-            call,
-            body,
-            request.headers,
-            *_recorded_besides(request.app, house),
-        )
+            await to_thread.run_sync(_open_run, capture, opening, upstream, call.model)
+        elif call.model != upstream.model:
+            await to_thread.run_sync(upstream.weights_of, call.model)
+        terms: CallTerms = request.app.state.terms
+        forwarding = Forwarding(capture, upstream, dialect, opening, call, body, request.headers, terms)
         if not call.is_streamed:
             return JSONResponse(await forwarding.answer())
         parts = forwarding.stream()
@@ -139,6 +139,11 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
     )
 
 
+def _open_run(capture: Capture, opening: RunOpening, upstream: AnyUpstream, model: str) -> None:
+    """Begin a run with the weights of the model that it calls first. Raises UnknownModel and what `open_run` does."""
+    capture.open_run(replace(opening, weights=upstream.weights_of(model)))
+
+
 async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], ModelCall]:
     """The body and the call in it; a long one is read in a thread. Raises BadCall."""
 
@@ -147,14 +152,6 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
         return body, dialect.read_call(body)
 
     return read() if len(raw) <= READ_HERE else await to_thread.run_sync(read)
-
-
-def _recorded_besides(app: FastAPI, house: House) -> tuple[bool, bool]:
-    """True if logprobs and token ids are asked for besides the caller's own wishes."""
-    champion: LocalChampion | None = app.state.champion
-    if champion is not None:
-        return champion.has_logprobs, True
-    return house.settings.model_logprobs, house.settings.model_token_ids
 
 
 async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:

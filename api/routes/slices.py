@@ -40,9 +40,11 @@ def list_slices(views: Reading, limit: Limit = LIMIT, after: After = None) -> Re
 
 
 def _with_tuple(plain: Any) -> Any:
-    """The query with its sweeps as a tuple, which JSON does not have."""
-    several = plain.get("sweep") if isinstance(plain, dict) else None
-    return {**plain, "sweep": tuple(several)} if isinstance(several, list) else plain
+    """The query with its lists as tuples, which JSON does not have."""
+    if not isinstance(plain, dict):
+        return plain
+    several = {name: tuple(plain[name]) for name in ("sweep", "outside") if isinstance(plain.get(name), list)}
+    return {**plain, **several}
 
 
 class SliceBody(FrozenModel):

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 LAST: Final = "message_stop"
+RECORDED: Final = "recorded_by_flywheel"
+"""Field of an answer of a model in this process: token ids and logprobs, which are recorded and no caller gets."""
 _FINISH: Final = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -61,9 +63,13 @@ def read_message_answer(answer: Mapping[str, Any]) -> ModelAnswer:
     """A message. Raises KeyError, TypeError if it has another shape."""
     blocks, usage = answer["content"], answer.get("usage") or {}
     read = [usage.get(name) for name in ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")]
+    told = answer.get(RECORDED) or {}
     sample = Sampled(
         text="".join(block.get("text") or "" for block in blocks if block.get("type") == "text"),
         finish=_FINISH.get(answer.get("stop_reason") or "", "other"),
+        tokens=told.get("tokens"),
+        logprobs=told.get("logprobs"),
+        token_ids=told.get("token_ids"),
         tool_calls=[block for block in blocks if block.get("type") not in {"text", None}],
     )
     return ModelAnswer(
@@ -71,7 +77,13 @@ def read_message_answer(answer: Mapping[str, Any]) -> ModelAnswer:
         samples=(sample.plain(),),
         input_tokens=None if token_count(read[0]) is None else sum(token_count(each) or 0 for each in read),
         output_tokens=token_count(usage.get("output_tokens")),
+        prompt_token_ids=told.get("prompt_token_ids"),
     )
+
+
+def without_recorded(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer, or an event of a stream, as its caller gets it."""
+    return {key: value for key, value in answer.items() if key != RECORDED}
 
 
 def join_messages(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -89,6 +101,7 @@ def join_messages(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 _add_delta(blocks[part["index"]], part["delta"])
             case "message_delta":
                 whole["stop_reason"] = part["delta"].get("stop_reason")
+                whole |= {RECORDED: part[RECORDED]} if RECORDED in part else {}
                 whole["usage"] |= {key: value for key, value in (part.get("usage") or {}).items() if value is not None}
     return {**whole, "content": [blocks[place] for place in sorted(blocks)]}
 

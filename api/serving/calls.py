@@ -15,6 +15,7 @@ from eventlog.blobs import Blob
 from eventlog.errors import first_fault
 from eventlog.events import Sampling
 
+from .distributions import Distribution
 from .errors import BadCall
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ UNBOUNDED: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """Call of a caller. `messages` are stored as they came, pictures in them by address; `asked` is the rest."""
+    """Call of a caller. `messages` are stored as they came, pictures in them by address; `asked` is the rest.
+
+    `distribution` and `has_processed_logprobs` say how its tokens were drawn, and are set when it was answered.
+    """
 
     model: str
     messages: tuple[Mapping[str, Json], ...]
@@ -36,6 +40,8 @@ class ModelCall:
     is_streamed: bool
     is_constrained: bool
     asked: Mapping[str, Json]
+    distribution: Distribution | None = None
+    has_processed_logprobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of, proxy_actor
 from .calls import ModelAnswer, ModelCall
-from .deployments import Deployment
 from .errors import RunClosed
 
 if TYPE_CHECKING:
@@ -47,12 +46,16 @@ OUTSIDE_ENVIRONMENT: Final = "outside"
 
 @dataclass(frozen=True, slots=True)
 class RunOpening:
-    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task."""
+    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task.
+
+    `weights` are those of the model that it calls first.
+    """
 
     run: str
     token: str
     group: str
     task: str
+    weights: str = "base"
 
     @property
     def actor(self) -> str:
@@ -73,8 +76,7 @@ class Capture:
     """Appends the calls of outside runs. Thread-safe; remembers where the latest runs stand."""
 
     house: House
-    served: Mapping[str, str | bool]
-    deployment: Deployment | None = None
+    served: Mapping[str, str]
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -151,7 +153,6 @@ class Capture:
         """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
         nothing = Blob(JSON_TYPE, b"[]")
         self.house.blobs.put([nothing])
-        weights = "base" if self.deployment is None else self.deployment.present.artifact.weights
         return RunStarted(
             run=opening.run,
             spec=Spec(
@@ -170,7 +171,9 @@ class Capture:
                 max_steps=0,
                 success_conditions=(),
             ),
-            artifact=Artifact(weights=weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)),
+            artifact=Artifact(
+                weights=opening.weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)
+            ),
             executor=EXECUTOR,
             plan=nothing.digest,
             applied=(),
@@ -179,16 +182,18 @@ class Capture:
 
 
 def call_event(
-    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str | bool]
+    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str]
 ) -> tuple[ModelCalled, tuple[Blob, ...]]:
     """The event of a run's first call, and its blobs. Pure. Raises ValueError for what JSON cannot hold."""
     body: dict[str, Json] = {
         **served,
+        **({"processed_logprobs": call.has_processed_logprobs} if served else {}),
         "model": answer.model,
         "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
         "samples": list(answer.samples),
         "asked": call.asked,
         **({"constrained": True} if call.is_constrained else {}),
+        **({} if call.distribution is None else {"distribution": call.distribution}),
     }
     completion = Blob(JSON_TYPE, _canonical(body))
     nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))

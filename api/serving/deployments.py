@@ -90,10 +90,19 @@ class Deployment:
             return self._changed.wait_for(lambda: former.in_flight == 0, timeout_s)
 
 
-def deploy_champion(house: House, deployment: Deployment, load: Load) -> DeployedModel | None:
+def stream_of_deployment(name: str) -> str:
+    """The stream of a deployment's events."""
+    return f"deployment/{name}"
+
+
+def deploy_champion(
+    house: House, deployment: Deployment, load: Load, before: str | None = None
+) -> DeployedModel | None:
     """Serve the present champion unless it is served; returns the former model, None if there was none or no change.
 
-    Raises NoChampion, and what `load` does, after the failure was recorded; the present model then stays.
+    `before` names the weights that a server outside has kept from an earlier process. What the log says last of the
+    deployment is not said again. Raises NoChampion, and what `load` does, after the failure was recorded; the present
+    model then stays.
     """
     champion = show_champion(house.views()).champion
     artifact, pointed = champion.pointed_artifact(), champion.since
@@ -109,7 +118,7 @@ def deploy_champion(house: House, deployment: Deployment, load: Load) -> Deploye
             artifact=artifact,
             pointed=pointed,
             reason=str(problem),
-            kept=None if kept is None else kept.artifact.weights,
+            kept=before if kept is None else kept.artifact.weights,
         )
         _record(house, deployment, failed)
         raise
@@ -120,7 +129,11 @@ def deploy_champion(house: House, deployment: Deployment, load: Load) -> Deploye
 
 
 def _record(house: House, deployment: Deployment, event: ArtifactDeployed | DeploymentFailed) -> None:
-    house.store.append([Append(f"deployment/{deployment.name}", (event,), ACTOR)])
+    """Append what happened, unless the log says the same last: a restart deploys nothing new."""
+    stream = stream_of_deployment(deployment.name)
+    *_, last = (None, *(each.event for each in house.store.read(stream=stream)))
+    if last != event:
+        house.store.append([Append(stream, (event,), ACTOR)])
 
 
 @contextmanager

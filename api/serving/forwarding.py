@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from anyio import to_thread
@@ -16,11 +16,13 @@ from agents.models.wire import LONGEST_SAID
 from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 
+from .anthropic_calls import RECORDED, without_recorded
+from .call_terms import CallTerms
 from .calls import ModelAnswer, ModelCall
 from .capture import RunOpening
 from .dialects import CallDialect, error_body
-from .errors import UpstreamLost
-from .openai_calls import with_additions, without_additions
+from .errors import UpstreamAnswered, UpstreamLost
+from .openai_calls import without_additions
 from .upstream import AnyUpstream, StreamEvent
 
 _LOG = logging.getLogger(__name__)
@@ -45,23 +47,22 @@ class Forwarding:
     call: ModelCall
     body: Mapping[str, Any]
     headers: Mapping[str, str]
-    wants_logprobs: bool
-    wants_token_ids: bool
-
-    @property
-    def upstream_body(self) -> Mapping[str, Any]:
-        """The body for the model server: the caller's, with what recording needs besides."""
-        if self.dialect.api == "anthropic":
-            return self.body
-        is_chat = self.dialect.path.startswith("chat")
-        return with_additions(self.body, logprobs=self.wants_logprobs, token_ids=self.wants_token_ids, is_chat=is_chat)
+    terms: CallTerms
 
     async def answer(self) -> dict[str, Any]:
         """The whole answer for the caller, recorded. Raises UpstreamLost and its kin, LogUnavailable, RunClosed."""
-        found = await self.upstream.ask(self.dialect, self.upstream_body, self.headers)
-        await self._record(found)
+        sent = self.terms.upstream_body(self.dialect, self.body)
+        try:
+            found = await self.upstream.ask(self.dialect, sent, self.headers)
+        except UpstreamAnswered as problem:
+            if not self.terms.may_blame(problem, sent, self.body):
+                raise
+            found = await self.upstream.ask(self.dialect, self.body, self.headers)
+            self.terms.note_refusal(self.upstream.url, problem)
+            sent = self.body
+        await self._record(found, sent)
         if self.dialect.api == "anthropic":
-            return found
+            return without_recorded(found)
         return without_additions(found, self.body) or found
 
     async def stream(self) -> AsyncIterator[bytes]:
@@ -70,14 +71,14 @@ class Forwarding:
         A failure after the first byte is told by an event of the dialect, and the stream ends without its last event.
         Raises UpstreamLost and its kin before the first byte.
         """
-        async with self.upstream.stream(self.dialect, self.upstream_body, self.headers) as events:
+        async with self._open_stream() as (sent, events):
             yield b""
             parts: list[dict[str, Any]] = []
             held: list[bytes] = []
             try:
                 async for event in events:
                     if self._is_last(event):
-                        await self._record(self.dialect.join(parts))
+                        await self._record(self.dialect.join(parts), sent)
                         for each in (*held, event.raw):
                             yield each
                         return
@@ -90,6 +91,22 @@ class Forwarding:
             except FlywheelError as problem:
                 _LOG.error("%s: a streamed call was cut: %s", self.opening.run, problem)
                 yield _error_event(self.dialect, problem)
+
+    @asynccontextmanager
+    async def _open_stream(self) -> AsyncIterator[tuple[Mapping[str, Any], AsyncIterator[StreamEvent]]]:
+        """The body that the model server took, and the events of its answer."""
+        sent = self.terms.upstream_body(self.dialect, self.body)
+        async with AsyncExitStack() as stack:
+            try:
+                events = await stack.enter_async_context(self.upstream.stream(self.dialect, sent, self.headers))
+            except UpstreamAnswered as problem:
+                if not self.terms.may_blame(problem, sent, self.body):
+                    raise
+                again = self.upstream.stream(self.dialect, self.body, self.headers)
+                events = await stack.enter_async_context(again)
+                self.terms.note_refusal(self.upstream.url, problem)
+                sent = self.body
+            yield sent, events
 
     def _is_last(self, event: StreamEvent) -> bool:
         if self.dialect.api == "openai":
@@ -105,19 +122,27 @@ class Forwarding:
             said = f"an error in its stream: {str(part['error'])[:LONGEST_SAID]}"
             raise UpstreamLost(url=self.upstream.url, actual=said)
         parts.append(part)
+        if RECORDED in part:
+            return f"event: {part['type']}\ndata: {json.dumps(without_recorded(part), ensure_ascii=False)}\n\n".encode()
         if self.dialect.api == "anthropic" or "choices" not in part:
             return event.raw
         shown = without_additions(part, self.body)
         return None if shown is None else b"data: " + json.dumps(shown, ensure_ascii=False).encode() + b"\n\n"
 
-    async def _record(self, found: Mapping[str, Any]) -> None:
+    async def _record(self, found: Mapping[str, Any], sent: Mapping[str, Any]) -> None:
         try:
             answer: ModelAnswer = self.dialect.read_answer(found)
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             said = f"an answer of another shape ({type(problem).__name__} {problem})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
+        has_logprobs = any(sample.get("logprobs") is not None for sample in answer.samples)
+        call = replace(
+            self.call,
+            distribution=self.terms.distribution(self.dialect, sent),
+            has_processed_logprobs=has_logprobs and await self.terms.has_processed(self.upstream),
+        )
         try:
-            await to_thread.run_sync(self.capture.record, self.opening, self.call, answer)
+            await to_thread.run_sync(self.capture.record, self.opening, call, answer)
         except SQLAlchemyError as problem:
             raise database_error(problem) from problem
         except ValueError as problem:

@@ -15,6 +15,7 @@ from ..sweeps.plan import first_facts
 from ..training.weights import base_of, folders_of
 from .deployments import Deployment, deploy_champion, follow_champion
 from .local_upstream import LocalChampion
+from .named_models import NamedModels
 
 
 @contextmanager
@@ -34,10 +35,7 @@ def open_champion(house: House, model: str, say: Callable[[str], None]) -> Itera
         deployment = Deployment()
         deploy_champion(house, deployment, load)
         served = host.served
-        tokens: dict[str, str | bool] = {
-            "tokenizer": served.tokenizer,
-            "chat_template": served.chat_template,
-            "processed_logprobs": served.processed,
-        }
+        tokens = {"tokenizer": served.tokenizer, "chat_template": served.chat_template}
         with follow_champion(house, deployment, load, say):
-            yield LocalChampion(deployment, tokens, host.offers.logprobs)
+            artifacts = NamedModels(house, host.folder.digest, load)
+            yield LocalChampion(deployment, tokens, host.offers.logprobs, artifacts)

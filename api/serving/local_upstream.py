@@ -1,4 +1,4 @@
-"""The deployed champion in the place of a model server: chats of OpenAI's dialect, answered in this process."""
+"""The deployed champion in the place of a model server: chats of both dialects, answered in this process."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from agents.models.model import ChatMessage, Completion, CompletionRequest, Role
 
 from .calls import message_list, sampling_of
 from .deployments import Deployment
-from .dialects import CHAT, Api, CallDialect
+from .dialects import CHAT, MESSAGES, Api, CallDialect
 from .errors import BadCall, UpstreamAnswered, UpstreamLost
+from .local_messages import message_answer, message_parts, read_messages_request
+from .named_models import NamedModels
 from .openai_calls import DONE
+from .plain_texts import refuse_beyond_text, texts_of, with_seed
 from .upstream import StreamEvent
 
 CHAMPION: Final = "champion"
@@ -33,16 +36,19 @@ _ROLES: Final[Mapping[str, Role]] = {
     "user": "user",
     "assistant": "assistant",
 }
-_REFUSED: Final = ("tools", "functions", "response_format", "tool_choice")
 
 
 @dataclass(frozen=True, slots=True)
 class LocalChampion:
-    """A deployment in this process, with what completions say of its tokens, and whether it gives logprobs."""
+    """A deployment in this process, with what completions say of its tokens, and whether it gives logprobs.
+
+    `artifacts` are the other ones that can be called by name.
+    """
 
     deployment: Deployment
-    tokens: Mapping[str, str | bool]
+    tokens: Mapping[str, str]
     has_logprobs: bool
+    artifacts: NamedModels
 
 
 @dataclass(frozen=True)
@@ -50,19 +56,36 @@ class LocalUpstream:
     """A model server in this process, which answers by what is deployed. See Upstream."""
 
     deployment: Deployment
+    artifacts: NamedModels
+    has_logprobs: bool
     api: Api = "openai"
     model: str = CHAMPION
     url: str = "of this process"
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(THREADS))
 
+    def speaks(self, api: Api) -> bool:
+        """True: it answers in both dialects."""
+        return api in {"openai", "anthropic"}
+
+    def list_models(self) -> tuple[str, ...]:
+        """The champion, and the artifacts that were."""
+        return (CHAMPION, *self.artifacts.list_names())
+
+    def weights_of(self, model: str) -> str:
+        """See AnyUpstream."""
+        return self.deployment.present.artifact.weights if model == CHAMPION else self.artifacts.weights_of(model)
+
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
         """The whole answer to a call. Raises BadCall, UpstreamAnswered, UpstreamLost, NothingDeployed."""
-        if dialect is not CHAT:
-            raise BadCall(
-                where="path", actual=dialect.path, expected=f"{CHAT.path}, which is what {self.model} answers"
-            )
-        request = read_chat_request(body)
-        return await to_thread.run_sync(self._complete, request, body, limiter=self.threads)
+        if dialect is CHAT:
+            request = read_chat_request(body)
+        elif dialect is MESSAGES:
+            request = read_messages_request(body, wants_logprobs=self.has_logprobs)
+        else:
+            expected = f"{CHAT.path} or {MESSAGES.path}, which are what {self.model} answers"
+            raise BadCall(where="path", actual=dialect.path, expected=expected)
+        found = await to_thread.run_sync(self._complete, request, str(body["model"]), limiter=self.threads)
+        return message_answer(found) if dialect is MESSAGES else chat_answer(found, body)
 
     @asynccontextmanager
     async def stream(
@@ -70,45 +93,37 @@ class LocalUpstream:
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """The events of a streamed answer, which come together when it is whole. Raises as `ask`."""
         whole = await self.ask(dialect, body, headers)
-        yield _events(stream_parts(whole))
+        yield _message_events(message_parts(whole)) if dialect is MESSAGES else _events(stream_parts(whole))
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    def _complete(self, request: CompletionRequest, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _complete(self, request: CompletionRequest, model: str) -> Completion:
         try:
+            if model != CHAMPION:
+                return self.artifacts.model_of(model).complete(request)
             with self.deployment.take() as deployed:
-                found = deployed.model.complete(request)
+                return deployed.model.complete(request)
         except (NotOffered, RequestRejected) as problem:
             raise UpstreamAnswered(actual=400, said=str(problem), retry_after=None) from problem
         except ModelFailure as problem:
             raise UpstreamLost(url=self.url, actual=str(problem)) from problem
-        return chat_answer(found, body)
 
 
 def read_chat_request(body: Mapping[str, Any]) -> CompletionRequest:
     """A chat as a request to a model. Without a seed it gets a drawn one, as at any model server. Raises BadCall."""
-    for name in _REFUSED:
-        if body.get(name) not in (None, [], "none", {"type": "text"}):
-            raise BadCall(where=name, actual="given", expected="none: the model answers with plain text alone")
+    refuse_beyond_text(body)
     most = body.get("max_completion_tokens") or body.get("max_tokens") or MOST_TOKENS
     sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=bool(body.get("logprobs")))
-    if sampling.seed is None:
-        sampling = sampling.model_copy(update={"seed": secrets.randbits(31)})
     messages = tuple(_message(place, each) for place, each in enumerate(message_list(body)))
-    return CompletionRequest(messages, sampling)
+    return CompletionRequest(messages, with_seed(sampling))
 
 
 def _message(place: int, message: Mapping[str, Any]) -> ChatMessage:
     role = _ROLES.get(message["role"])
     if role is None:
         raise BadCall(where=f"messages.{place}.role", actual=repr(message["role"]), expected=", ".join(_ROLES))
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    texts = [part.get("text") if isinstance(part, dict) and part.get("type") == "text" else None for part in parts]
-    if not all(isinstance(text, str) for text in texts):
-        raise BadCall(where=f"messages.{place}.content", actual="something else than text", expected="texts alone")
-    return ChatMessage(role, tuple(str(text) for text in texts))
+    return ChatMessage(role, texts_of(message.get("content"), f"messages.{place}.content"))
 
 
 def chat_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,6 +169,12 @@ def stream_parts(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
         parts.append({**head, "choices": [end]})
     prompt = {"prompt_token_ids": whole["prompt_token_ids"]} if "prompt_token_ids" in whole else {}
     return [*parts, {**head, "choices": [], "usage": whole["usage"], **prompt}]
+
+
+async def _message_events(parts: Iterable[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:
+    for part in parts:
+        data = json.dumps(part, ensure_ascii=False)
+        yield StreamEvent(f"event: {part['type']}\ndata: {data}\n\n".encode(), data)
 
 
 async def _events(parts: Iterable[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:

@@ -22,6 +22,9 @@ _CONSTRAINTS: Final = (
     "guided_grammar",
     "structured_outputs",
     "grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
 )
 _ADDED: Final = ("logprobs", "token_ids")
 
@@ -101,14 +104,16 @@ def _asks(body: Mapping[str, Any]) -> bool:
     return given is not None and given is not False
 
 
-def with_additions(body: Mapping[str, Any], *, logprobs: bool, token_ids: bool, is_chat: bool) -> dict[str, Any]:
+def with_additions(
+    body: Mapping[str, Any], *, logprobs: bool, token_ids: bool, is_chat: bool, usage: bool = True
+) -> dict[str, Any]:
     """The body with what recording needs and the caller did not ask for: logprobs, token ids, usage of a stream."""
     further: dict[str, Any] = {}
     if logprobs and not _asks(body):
         further["logprobs"] = True if is_chat else 1
     if token_ids:
         further["return_token_ids"] = True
-    if body.get("stream"):
+    if usage and body.get("stream"):
         options = body.get("stream_options")
         further["stream_options"] = {**(options if isinstance(options, dict) else {}), "include_usage": True}
     return {**body, **further}

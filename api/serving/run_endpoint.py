@@ -28,12 +28,13 @@ from agents.models.errors import ModelUnreachable
 from eventlog.errors import FlywheelError
 
 from ..settings import Settings
+from .call_terms import CallTerms, configured_terms
 from .calls import ModelAnswer, ModelCall, read_object
 from .capture import RunOpening, call_event
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .forwarding import Forwarding, relay
-from .upstream import READ_S, Upstream, check_model, open_upstream, served_tokens
+from .upstream import Upstream, check_upstream, open_upstream, served_tokens
 
 MOST_CALLS: Final = 1_000
 """Most calls of a run, so that an agent that asks without end costs a bounded amount."""
@@ -55,7 +56,8 @@ class RunCalls:
 
     model: TaskModel
     url: str
-    served: dict[str, str | bool]
+    served: dict[str, str]
+    timeout_s: float
     fresh: list[PassedOn] = field(default_factory=list)
     begun: int = 0
     is_closed: bool = False
@@ -92,7 +94,9 @@ class RunCalls:
             self.is_closed = True
             lost = self.lost
         if lost is not None:
-            raise ModelUnreachable(url=self.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=READ_S) from lost
+            raise ModelUnreachable(
+                url=self.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=self.timeout_s
+            ) from lost
 
     def fail(self, problem: FlywheelError) -> None:
         """Note that the model server failed, which no agent causes; an answer after that forgives it."""
@@ -107,6 +111,7 @@ class RunEndpoint:
     settings: Settings
     upstream: Upstream
     address: str
+    terms: CallTerms
     runs: dict[str, RunCalls] = field(default_factory=dict)
 
     @contextmanager
@@ -114,7 +119,8 @@ class RunEndpoint:
         """Make a key for one run. It is good until the end of the block."""
         key = f"fw-run-{secrets.token_hex(24)}"
         told = TaskModel(f"{self.address}/v1", self.address, key, self.upstream.model)
-        self.runs[key] = RunCalls(told, self.upstream.url, served_tokens(self.settings))
+        settings = self.settings
+        self.runs[key] = RunCalls(told, self.upstream.url, served_tokens(settings), settings.model_seconds)
         try:
             yield self.runs[key]
         finally:
@@ -135,23 +141,13 @@ class RunEndpoint:
             run = self.run_of(request)
             body = await to_thread.run_sync(read_object, await self._body(request))
             call = await to_thread.run_sync(dialect.read_call, body)
-            upstream = check_model(self.upstream, dialect, call.model)
+            upstream = check_upstream(self.upstream, dialect)
+            upstream.weights_of(call.model)  # an unknown model is refused
             run.begin()
         except FlywheelError as problem:
             return _refusal(dialect, problem)
         opening = RunOpening(run="agent", token="run", group="agent", task="agent")  # noqa: S106 no secret
-        settings = self.settings
-        forwarding = Forwarding(
-            run,
-            upstream,
-            dialect,
-            opening,
-            call,
-            body,
-            request.headers,
-            wants_logprobs=settings.model_logprobs,
-            wants_token_ids=settings.model_token_ids,
-        )
+        forwarding = Forwarding(run, upstream, dialect, opening, call, body, request.headers, self.terms)
         try:
             if not call.is_streamed:
                 return JSONResponse(await forwarding.answer())
@@ -192,7 +188,8 @@ def _serve(settings: Settings, upstream: Upstream) -> Iterator[RunEndpoint]:
     """Serve the endpoint on a free port of this machine until the end of the block."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        endpoint = RunEndpoint(settings, upstream, f"http://127.0.0.1:{listening.getsockname()[1]}")
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        endpoint = RunEndpoint(settings, upstream, address, configured_terms(settings))
         config = uvicorn.Config(
             _app(endpoint), log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1
         )

@@ -19,9 +19,6 @@ from .dialects import Api, CallDialect
 from .errors import NoUpstream, UnknownModel, UpstreamAnswered, UpstreamLost, UpstreamRefused
 
 CONNECT_S: Final = 10.0
-READ_S: Final = 600.0
-"""The longest wait for the next bytes, as in the clients of OpenAI and Anthropic."""
-
 KEPT_S: Final = 2.0
 """How long an idle connection is kept: less than the 5 s after which uvicorn closes one, which would lose a call."""
 
@@ -49,6 +46,20 @@ class Upstream:
     url: str
     model: str
     client: httpx2.AsyncClient
+
+    def speaks(self, api: Api) -> bool:
+        """True for the API of the settings."""
+        return api == self.api
+
+    def list_models(self) -> tuple[str, ...]:
+        """The one model of the settings."""
+        return (self.model,)
+
+    def weights_of(self, model: str) -> str:
+        """`base`: what weights an outside server has is not known here. Raises UnknownModel."""
+        if model != self.model:
+            raise UnknownModel(actual=model, expected=self.model)
+        return "base"
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -107,6 +118,18 @@ class AnyUpstream(Protocol):
     @property
     def model(self) -> str:
         """The model's name for callers."""
+        ...
+
+    def speaks(self, api: Api) -> bool:
+        """True if it answers calls of an API."""
+        ...
+
+    def list_models(self) -> tuple[str, ...]:
+        """Names that callers may use. May read the log."""
+        ...
+
+    def weights_of(self, model: str) -> str:
+        """The weights of a model by its name, as a run records them. May read the log. Raises UnknownModel."""
         ...
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
@@ -182,7 +205,7 @@ def open_upstream(settings: Settings) -> Upstream | None:
     named = {"x-api-key": key} if api == "anthropic" else {"Authorization": f"Bearer {key}"}
     client = httpx2.AsyncClient(
         headers=named if key else {},
-        timeout=httpx2.Timeout(READ_S, connect=CONNECT_S),
+        timeout=httpx2.Timeout(settings.model_seconds, connect=CONNECT_S),
         limits=httpx2.Limits(max_connections=512, max_keepalive_connections=64, keepalive_expiry=KEPT_S),
         trust_env=False,
         verify=tls_context(),
@@ -191,29 +214,23 @@ def open_upstream(settings: Settings) -> Upstream | None:
     return Upstream(api, (settings.model_url or _BASES[api]).rstrip("/"), settings.model, client)
 
 
-def served_tokens(settings: Settings) -> dict[str, str | bool]:
+def served_tokens(settings: Settings) -> dict[str, str]:
     """Token facts that completions carry, from the settings; empty unless both digests are set."""
     tokenizer, template = settings.model_tokenizer, settings.model_chat_template
     if tokenizer is None or template is None:
         return {}
-    return {
-        "tokenizer": tokenizer,
-        "chat_template": template,
-        "processed_logprobs": settings.model_processed_logprobs,
-    }
+    return {"tokenizer": tokenizer, "chat_template": template}
 
 
-def check_model(upstream: AnyUpstream | None, dialect: CallDialect, model: str) -> AnyUpstream:
-    """The model server if it speaks the dialect and has the model. Raises NoUpstream, UnknownModel."""
+def check_upstream(upstream: AnyUpstream | None, dialect: CallDialect) -> AnyUpstream:
+    """The model server if it speaks the dialect. Raises NoUpstream."""
     if upstream is None:
         raise NoUpstream(
             actual="FLYWHEEL_MODEL names no model server",
             expected="FLYWHEEL_MODEL and FLYWHEEL_MODEL_URL, or the option --model",
         )
-    if upstream.api != dialect.api:
+    if not upstream.speaks(dialect.api):
         raise NoUpstream(
             actual=f"the model server speaks the API of {upstream.api}", expected=f"FLYWHEEL_MODEL_API={dialect.api}"
         )
-    if model != upstream.model:
-        raise UnknownModel(actual=model, expected=upstream.model)
     return upstream

@@ -1,14 +1,14 @@
 """A worker process with one or more roles.
 
 A runner plays queued rollouts and learns from ended sweeps, a projector keeps projections current, a controller runs
-the fast loop.
+the fast loop, a reactor loads each champion into a model server.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
@@ -52,10 +52,12 @@ PAIRED = PairedRule.current()
 _MOST_MET = 16
 _MOST_UNANSWERED = 3
 
-Role = Literal["runner", "projector", "controller"]
-ROLES: tuple[Role, ...] = ("runner", "projector", "controller")
+Role = Literal["runner", "projector", "controller", "reactor"]
+ROLES: tuple[Role, ...] = ("runner", "projector", "controller", "reactor")
 Controlling = Callable[[Callable[[], bool]], str]
 """Runs the fast loop until it is done or the given function returns True. Returns why it stopped."""
+Reacting = Callable[[Event, bool], None]
+"""Loads champions into a model server until the event is set; only the present one if the second argument is False."""
 Running = Callable[[Callable[[FlywheelError], None]], Runner]
 """Creates the runner, which calls the given function when its next runs would be missing as well."""
 
@@ -208,9 +210,10 @@ def work(
     advisor: Model | None = None,
     rule: PromotionRule = PAIRED,
     controlling: Controlling | None = None,
+    reacting: Reacting | None = None,
     give_up: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run as runner if `client` is given, as projector if `follows`, and as controller if `controlling` is given.
+    """Run as runner if `client` is given, as projector if `follows`, as controller and reactor if those are given.
 
     `rule` is the promotion rule of pieces that the runner proposes or captures. Stops on SIGTERM or SIGINT, or when the
     controller is done; current runs end first, and `give_up` ends the house's patience with a lost database. Raises
@@ -221,7 +224,10 @@ def work(
         return _runner(SiteRunner(house, at, site, terms, lost, executor, checking, advisor, rule), tell)
 
     running = None if client is None else partial(runner_at, client)
-    working = _work(house, running, tell, give_up, is_once=terms.until_empty, follows=follows, controlling=controlling)
+    beside: list[Reacting] = [] if reacting is None else [reacting]
+    if follows:
+        beside.append(lambda ended, follow: project(house, ended, follow=follow))
+    working = _work(running, tell, give_up, is_once=terms.until_empty, beside=beside, controlling=controlling)
     try:
         asyncio.run(working)
     finally:
@@ -229,13 +235,12 @@ def work(
 
 
 async def _work(
-    house: House,
     running: Running | None,
     tell: Callable[[Notice], None],
     give_up: Callable[[], None],
     *,
     is_once: bool,
-    follows: bool,
+    beside: Sequence[Reacting],
     controlling: Controlling | None,
 ) -> None:
     stop, ended, loop = asyncio.Event(), Event(), asyncio.get_running_loop()
@@ -251,9 +256,8 @@ async def _work(
         tasks.append(asyncio.create_task(running(report_loss).run(stop)))
     if controlling is not None:
         tasks.append(asyncio.create_task(asyncio.to_thread(controlling, stop.is_set)))
-    if follows:
-        follow = not is_once or running is not None
-        tasks.append(asyncio.create_task(asyncio.to_thread(project, house, ended, follow=follow)))
+    follow = not is_once or running is not None
+    tasks.extend(asyncio.create_task(asyncio.to_thread(each, ended, follow)) for each in beside)
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     stop.set()
     give_up()

@@ -17,6 +17,7 @@ from api.cli.output import TerminalReporter
 from api.training.bases import add_base, find_source
 from api.training.weights import base_of
 from benchmarks.report import Target, at_least, report
+from projections.runs import RUNS
 
 from .arms import ARMS, CONTROL, LOOP, Arm, Workshop
 from .differences import Difference, two_way
@@ -57,14 +58,14 @@ def main(
                 closing(Host(base_of(stage.house, base, None).path)) as host,
                 constrained_base(_PARALLEL) as constrained,
             ):
-                _run(Workshop(stage, host, constrained), write=write)
+                _run(Workshop(stage, host, constrained), began, write=write)
     except Paused:
         TerminalReporter().say(f"{minutes:g} minutes are over; the same command goes on from here")
         raise typer.Exit(_PAUSED) from None
     TerminalReporter().say(f"this call took {(time.monotonic() - began) / 60:.1f} minutes")
 
 
-def _run(workshop: Workshop, *, write: bool) -> None:
+def _run(workshop: Workshop, began: float, *, write: bool) -> None:
     held: dict[str, list[Mapping[str, Outcomes]]] = {
         PLAIN: [workshop.held_out("base")],
         SCHEMA: [workshop.held_out("schema", model=workshop.constrained)],
@@ -85,7 +86,18 @@ def _run(workshop: Workshop, *, write: bool) -> None:
     TerminalReporter().say(f"at the gate: {best.name}, training seed {best.training_seed}")
     promoted = judge_at_gate(workshop, best).decision == "promote"
     served = ask_champion(workshop)
-    _report(workshop.stage.effort, held, arms, promoted=promoted, served=served, write=write)
+    told = {
+        "promoted by the gate": float(promoted),
+        "the champion, asked through the proxy": served,
+        "runs that are missing": float(_missing(workshop)),
+        "minutes of the last call": (time.monotonic() - began) / 60,
+    }
+    _report(workshop.stage.effort, held, arms, told, write=write)
+
+
+def _missing(workshop: Workshop) -> int:
+    """Runs of all sweeps that the platform could not play."""
+    return sum(state.status == "missing" for state in workshop.stage.house.views().find(RUNS).values())
 
 
 def _over_seeds(held: Held, arm: str, task: str, many: int) -> list[Outcomes]:
@@ -150,12 +162,11 @@ def _note(effort: Effort, held: Held, arms: Sequence[Arm], found: Mapping[str, D
     return "\n\n".join((sizes, "\n".join(table), "\n".join(spent)))
 
 
-def _report(effort: Effort, held: Held, arms: Sequence[Arm], *, promoted: bool, served: float, write: bool) -> None:
+def _report(effort: Effort, held: Held, arms: Sequence[Arm], told: Mapping[str, float], *, write: bool) -> None:
     found = _differences(held, len(effort.training_seeds))
     figures = {f"held out, {arm}": _mean(held, arm, TRAINED) for arm in held}
     figures |= {name: each.mean for name, each in found.items()}
-    figures["promoted by the gate"] = float(promoted)
-    figures["the champion, asked through the proxy"] = served
+    figures |= told
     lowest = f"{PRIMARY}, low end of the interval"
     figures[lowest] = found[PRIMARY].low
     targets: dict[str, float | Target] = {"promoted by the gate": at_least(1), lowest: at_least(_LEAST)}

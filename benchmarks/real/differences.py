@@ -26,10 +26,13 @@ class Difference:
 def two_way(before: Sequence[Outcomes], after: Sequence[Outcomes], rng_seed: int = 0) -> Difference:
     """Difference after minus before, by training seed and instance; both are drawn again with replacement.
 
-    Arms without a training seed, such as the base, are given once for each. With few training seeds such an interval
-    is too narrow (Owen 2007 on the pigeonhole bootstrap), so the difference of each seed belongs beside it.
+    Instances that an arm has no outcome of are left out of all. Arms without a training seed, such as the base, are
+    given once for each. With few training seeds such an interval is too narrow (Owen 2007 on the pigeonhole bootstrap),
+    so the difference of each seed belongs beside it.
     """
-    instances = sorted(after[0])
+    instances = sorted(set.intersection(*(set(each) for each in (*before, *after))))
+    if not instances:
+        raise ValueError("no instance has an outcome in every arm; expected one at least")
     units = [[new[instance] - old[instance] for instance in instances] for old, new in zip(before, after, strict=True)]
     draw = random.Random(rng_seed)  # noqa: S311 no secret
     numbers = range(len(instances))

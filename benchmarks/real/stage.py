@@ -37,8 +37,8 @@ from benchmarks.log.server import Server
 from eventlog.events import Query, SweepPlanned
 from eventlog.store import Position
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
-from projections.rewards import REWARDS
-from projections.runs import RUNS
+from projections.rewards import REWARDS, RewardState
+from projections.runs import RUNS, RunState
 
 from .effort import OTHERS, TRAINED, Effort
 
@@ -90,7 +90,7 @@ class Stage:
         siblings: int = 1,
         temperature: float = 0.0,
     ) -> Outcomes:
-        """Play a sweep, or what is left of it, and return its outcomes. A missing run counts as failed.
+        """Play a sweep, or what is left of it, and return its outcomes. Missing runs are left out, and said.
 
         Raises Paused before it begins.
         """
@@ -148,13 +148,21 @@ class Stage:
 
 
 def passed(house: House, name: str) -> Outcomes:
-    """Outcomes of a sweep, from the log."""
+    """Outcomes of a sweep, from the log; says how many of its runs are missing."""
     views, prefix = house.views(), f"{name}__"
-    rewards = views.find(REWARDS, prefix)
+    found, missing = outcomes_of(views.find(RUNS, prefix), views.find(REWARDS, prefix))
+    if missing:
+        TerminalReporter().say(f"{name}: {missing} runs are missing, so nothing is known of them; they are left out")
+    return found
+
+
+def outcomes_of(runs: Mapping[str, RunState], rewards: Mapping[str, RewardState]) -> tuple[Outcomes, int]:
+    """Outcomes of runs by environment seed, and how many runs the platform could not play or grade. Pure."""
     found: dict[int, list[int]] = {}
-    for run, state in views.find(RUNS, prefix).items():
-        found.setdefault(state.env_seed, []).append(run in rewards and rewards[run].score == MICRO)
-    return {seed: sum(runs) / len(runs) for seed, runs in found.items()}
+    for run, state in runs.items():
+        if run in rewards:
+            found.setdefault(state.env_seed, []).append(rewards[run].score == MICRO)
+    return {seed: sum(own) / len(own) for seed, own in found.items()}, len(runs.keys() - rewards.keys())
 
 
 def success(outcomes: Outcomes) -> float:

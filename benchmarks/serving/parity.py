@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -130,11 +131,15 @@ def is_drawn_again(network: Any, host: Host, found: Completion, seed: int) -> bo
     (sample,) = found.samples
     first = len(found.prompt_token_ids or ())
     for place, (row, token) in enumerate(zip(logits.numpy(), ids, strict=True), start=first):
-        number = uniform(seed, 0, place)
-        near = {draw_token(row, MICRO, MICRO, min(1.0, max(0.0, each)))[0] for each in (number - TIE, number + TIE)}
-        if token not in near | {draw_token(row, MICRO, MICRO, number)[0]}:
+        if not is_near_draw(row, token, uniform(seed, 0, place)):
             return False
     return host.dialogue.text(ids).encode() == sample.text.encode()
+
+
+def is_near_draw(row: Any, token: int, number: float) -> bool:
+    """True if a number within TIE of this one draws the token. Draws go along the ids, so those between are near."""
+    low, high = max(0.0, number - TIE), min(math.nextafter(1.0, 0.0), number + TIE)
+    return draw_token(row, MICRO, MICRO, low)[0] <= token <= draw_token(row, MICRO, MICRO, high)[0]
 
 
 def _logits(network: Any, found: Completion) -> tuple[Any, Sequence[int]]:

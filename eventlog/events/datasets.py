@@ -21,10 +21,21 @@ def _in_order(sweep: str | tuple[str, ...] | None) -> str | tuple[str, ...] | No
     return names if len(names) > 1 else names[0]
 
 
+def _in_order_of_bytes(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(names), key=str.encode))
+
+
 _Several = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000)]
 _OnlyEnvironment = Annotated[Name | None, Field(exclude_if=lambda environment: environment is None)]
 _OnlySweep = Annotated[Name | _Several | None, Field(exclude_if=lambda sweep: sweep is None), AfterValidator(_in_order)]
 _OnlyGroup = Annotated[Name | None, Field(exclude_if=lambda group: group is None)]
+
+
+_Tokens = Annotated[tuple[Name, ...], Field(min_length=1, max_length=1000), AfterValidator(_in_order_of_bytes)]
+Outside = Literal["none", "all"] | _Tokens
+"""Which runs of agents outside a query takes: none, all, or those that the holders of these tokens began."""
+
+_OnlyOutside = Annotated[Outside, Field(exclude_if=lambda outside: outside == "all")]
 
 
 class Floor(FrozenModel):
@@ -52,8 +63,9 @@ class SftQuery(FrozenModel):
 
     `runs` selects runs of plans (one row for each step), of a policy (rows of token ids), or demonstrations (tokenised
     with `tokens`). With `tokens`, a policy's answers of which only the text is known are tokenised, too. With
-    `judged_by`, runs that no oracle graded and this judge passed are selected, and no others. Default values of `runs`,
-    `floor`, `sweep`, `group`, `tokens` and `judged_by` are omitted when stored, so older queries keep their digest.
+    `judged_by`, runs that no oracle graded and this judge passed are selected, and no others. `outside` says which runs
+    of agents outside are taken; commands ask for none. Default values of `runs`, `floor`, `sweep`, `group`, `tokens`,
+    `judged_by` and `outside` are omitted when stored, so older queries keep their digest.
     """
 
     kind: Literal["sft"] = "sft"
@@ -66,6 +78,13 @@ class SftQuery(FrozenModel):
     group: _OnlyGroup = None
     tokens: _OnlyTokens = None
     judged_by: Annotated[Name | None, Field(exclude_if=lambda judge: judge is None)] = None
+    outside: _OnlyOutside = "all"
+
+    @model_validator(mode="after")
+    def _names_tokens_of_calls(self) -> Self:
+        if isinstance(self.outside, tuple) and self.runs == "plan":
+            raise ValueError("runs of plans are not told apart by token: expected none or all, or runs of a policy")
+        return self
 
     @model_validator(mode="after")
     def _takes_one_channel(self) -> Self:
@@ -87,7 +106,8 @@ class SftQuery(FrozenModel):
 class DpoQuery(FrozenModel):
     """Preference pairs within a group: the chosen run earned at least `margin` millionths more than the rejected one.
 
-    Each group gives at most `max_pairs`, those with the widest margin first. `tokens` is that of SftQuery.
+    Each group gives at most `max_pairs`, those with the widest margin first. `tokens` and `outside` are those of
+    SftQuery.
     """
 
     kind: Literal["dpo"] = "dpo"
@@ -98,6 +118,7 @@ class DpoQuery(FrozenModel):
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
     tokens: _OnlyTokens = None
+    outside: _OnlyOutside = "all"
 
 
 class GrpoQuery(FrozenModel):
@@ -106,7 +127,7 @@ class GrpoQuery(FrozenModel):
     With `scale` group it is `(r - mean) / (std + eps)`, with none `r - mean`, which Dr. GRPO takes (Liu et al. 2025).
 
     `reward` is r. `ddof` 0 is the population's standard deviation, 1 the sample's. `eps` is in units of the reward, a
-    decimal number with at most 12 places.
+    decimal number with at most 12 places. `outside` is that of SftQuery.
     """
 
     kind: Literal["grpo"] = "grpo"
@@ -117,6 +138,7 @@ class GrpoQuery(FrozenModel):
     environment: _OnlyEnvironment = None
     sweep: _OnlySweep = None
     group: _OnlyGroup = None
+    outside: _OnlyOutside = "all"
 
 
 Query = SftQuery | DpoQuery | GrpoQuery

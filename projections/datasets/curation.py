@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from eventlog.events import DpoQuery, GrpoQuery, RewardName, SftQuery, is_asked_for
+from eventlog.events import DpoQuery, GrpoQuery, Query, RewardName, SftQuery, is_asked_for
 from eventlog.events.memory import artifact_name
 
 from ..benchmarks import Instance
 from ..engine.rows import EventRow
 from ..groups import GroupState, Sibling
-from ..runs import DEMONSTRATION
+from ..runs import DEMONSTRATION, OUTSIDE, token_of_actor
 from .sampled import BehaviourPolicy, CallFact, SampledCall, read_sampled, unfit_for_ratio
 from .variance import classify_group
 
@@ -33,7 +33,7 @@ Reading = Callable[[CallFact, bytes], SampledCall | str]
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """A run according to the log: its artifact (name and `weights`), executor and policy calls.
+    """A run according to the log: its artifact (name and `weights`), executor, policy calls, and who began it.
 
     `position` is that of RunFinished; None if the run did not finish.
     """
@@ -44,6 +44,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     executor: str
     position: int | None
     calls: tuple[CallFact, ...]
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,11 @@ def run_facts(rows: Sequence[EventRow]) -> dict[str, RunFacts]:
 
 
 def _facts(run: str, rows: Sequence[EventRow]) -> RunFacts:
-    weights, artifact, executor, position = "", "", "", None
+    weights, artifact, executor, position, actor = "", "", "", None, ""
     calls: list[CallFact] = []
     for row in rows:
         if row.type == "RunStarted":
-            weights, executor = row.text("artifact.weights"), row.text("executor")
+            weights, executor, actor = row.text("artifact.weights"), row.text("executor"), row.actor
             artifact = artifact_name(weights, row.number("artifact.memory.upto"))
         elif row.type == "RunFinished":
             position = int(row.position)
@@ -100,7 +101,9 @@ def _facts(run: str, rows: Sequence[EventRow]) -> RunFacts:
                     row.text("completion"),
                 )
             )
-    return RunFacts(run, weights, artifact, executor, position, tuple(sorted(calls, key=lambda call: call.index)))
+    return RunFacts(
+        run, weights, artifact, executor, position, tuple(sorted(calls, key=lambda call: call.index)), actor
+    )
 
 
 def reward_of(sibling: Sibling, reward: RewardName) -> int | None:
@@ -130,6 +133,13 @@ def judged_by_log(
     return _by_group(query, group, fit, refused)
 
 
+def refuses_outside(query: Query, run: str, actor: str) -> bool:
+    """True if a run of an agent outside, whose first event has this actor, is none of those that a query takes."""
+    if query.outside == "all" or not run.startswith(OUTSIDE):
+        return False
+    return query.outside == "none" or token_of_actor(actor) not in query.outside
+
+
 def _is_benchmark(group: GroupState, known: Knowledge) -> bool:
     if group.evaluation is not None:
         return True
@@ -146,6 +156,8 @@ def _unfit(
         return "missing"
     if facts is None or facts.position is None:
         return "not_ended"
+    if refuses_outside(query, sibling.run, facts.actor):
+        return "outside"
     if not isinstance(query, SftQuery) and not sibling.is_plain:
         return "treated"
     if is_contaminated:

@@ -30,7 +30,7 @@ from eventlog.store import Position, Recorded
 from ..benchmarks import Instance
 from ..groups import GroupState
 from ..rewards import RewardState
-from ..runs import DEMONSTRATION, PLANLESS, RunState
+from ..runs import DEMONSTRATION, OUTSIDE, PLANLESS, RunState
 
 SYSTEM = (
     "You operate a web site one step at a time. Answer with the next step alone, as one JSON object: type is navigate, "
@@ -148,6 +148,8 @@ def _is_benchmark(run: RunState, instances: Set[Instance], tasks: Set[str] | Non
 def _unfit(query: SftQuery, run: RunState, reward: RewardState | None, group: GroupState | None) -> str | None:
     if not run.is_ended:
         return "not_ended"
+    if query.outside == "none" and run.run.startswith(OUTSIDE):
+        return "outside"
     if run.status == "missing":
         return "missing"
     if group is not None and run.run in group.contaminated_siblings:

@@ -10,6 +10,8 @@ REFUSALS: Mapping[str, str] = {
     "erased": "its subject was erased; nothing is learned from it any more",
     "not_ended": "it has not ended yet; build the dataset again when it has",
     "missing": "the platform could not play it; play the spec again",
+    "outside": "an agent outside played it, which the query does not take; name the token that began it with --outside"
+    " TOKEN, or take all with --outside all",
     "treated": "it was played with one piece more or less than its siblings, so it is not a sample of their policy",
     "contaminated": "its start state differs from its siblings'; check the environment's isolation",
     "no_plan": "it is a policy's run, which has no rows of plan steps; use --runs policy or --runs demonstration",
@@ -29,6 +31,10 @@ REFUSALS: Mapping[str, str] = {
     "sampled": "a model sampled it, so its text is never tokenised again; use --runs policy",
     "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true;"
     " for sft and dpo, --base FOLDER tokenises its text",
+    "tool_calls": "one of its answers calls a tool, or holds more than text otherwise, and its tokens are unknown; use"
+    " an endpoint that returns token ids, with FLYWHEEL_MODEL_TOKEN_IDS=true",
+    "not_text": "one of its prompts holds more than text, such as a picture or a tool's answer, which the base's chat"
+    " template does not write as its model saw it; use an endpoint that returns token ids",
     "no_tokenizer": "the tokenizer and chat template that were served are unknown; set FLYWHEEL_MODEL_TOKENIZER and"
     " FLYWHEEL_MODEL_CHAT_TEMPLATE",
     "cut_off": "one of its answers was cut at the token limit, so it would teach not to end; raise the limit",
@@ -37,6 +43,11 @@ REFUSALS: Mapping[str, str] = {
     "not_finite": "one of its logprobs is infinite or not a number; fix the endpoint",
     "constrained": "its answers were bound to a schema or grammar, so their logprobs are not those of the policy over"
     " the whole vocabulary; sample without one, or use the runs for sft or dpo",
+    "changed_distribution": "its caller asked for top_k, min_p, penalties, biases or the like, so its tokens were not"
+    " drawn from the distribution that training computes; sample without them, or use the runs for sft or dpo",
+    "unknown_distribution": "its caller left out temperature, top_p, top_k, min_p or repetition_penalty, which the"
+    " model server may take from its model; have them stated with FLYWHEEL_MODEL_UNCUT=true where the proxy runs, or"
+    " use the runs for sft or dpo",
     "raw_logprobs": "its logprobs are not of the distribution it was sampled from, which was changed by temperature"
     " or top_p; serve processed logprobs, and set FLYWHEEL_MODEL_PROCESSED_LOGPROBS=true",
     "greedy": "it was sampled at temperature 0, which has no probabilities; sample at 1",

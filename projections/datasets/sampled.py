@@ -37,6 +37,7 @@ class _Sample(msgspec.Struct):
     finish: str | None = None
     token_ids: list[int] | None = None
     logprobs: list[float | None] | None = None
+    tool_calls: list[Any] | None = None
 
 
 class _Completion(msgspec.Struct):
@@ -48,6 +49,7 @@ class _Completion(msgspec.Struct):
     chat_template: str | None = None
     processed_logprobs: bool = False
     constrained: bool = False
+    distribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class SampledCall:
 
     `is_exact` means that they are of the distribution that was sampled from, `is_cut` that the answer was cut at the
     token limit, so its last token is not an end token, `is_constrained` that it was bound to a schema or grammar.
+    `distribution` is "changed" if it was drawn by more than temperature and top_p, "unknown" if that is not known.
     """
 
     fact: CallFact
@@ -80,6 +83,7 @@ class SampledCall:
     is_exact: bool
     is_cut: bool = False
     is_constrained: bool = False
+    distribution: str | None = None
 
     def policy(self, weights: str) -> BehaviourPolicy:
         """The behaviour policy that sampled the call, given the weights."""
@@ -125,6 +129,7 @@ def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
         is_plain or found.processed_logprobs,
         sample.finish == "length",
         found.constrained,
+        found.distribution,
     )
 
 
@@ -135,13 +140,14 @@ Tokenise = Callable[[Sequence[ConversationMessage], str], tuple[list[int], list[
 def read_demonstrated(
     fact: CallFact,
     body: bytes,
-    said: Callable[[str], Sequence[ConversationMessage]],
+    said: Callable[[str], Sequence[ConversationMessage] | None],
     tokenise: Tokenise,
     tokens: Tokens,
 ) -> SampledCall | str:
     """A call of a demonstration, which has only text, tokenised as a policy's prompt and completion.
 
-    Returns the reason instead if it is not a demonstration. `said` returns the messages at an address.
+    Returns the reason instead if it is not a demonstration, or if what it says or was told is more than text. `said`
+    returns the messages at an address, None if they are more than text.
     """
     found = _completion(body)
     if found is None or not found.samples:
@@ -149,7 +155,12 @@ def read_demonstrated(
     sample = found.samples[0]
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
-    prompt, answer = tokenise(said(fact.messages), sample.text)
+    if sample.tool_calls:
+        return "tool_calls"
+    asked = said(fact.messages)
+    if asked is None:
+        return "not_text"
+    prompt, answer = tokenise(asked, sample.text)
     is_cut = sample.finish == "length"
     own = tokens.tokenizer, tokens.chat_template
     return SampledCall(fact, sample.text, prompt, answer, None, *own, is_exact=False, is_cut=is_cut)
@@ -158,7 +169,7 @@ def read_demonstrated(
 def read_sampled_or_text(
     fact: CallFact,
     body: bytes,
-    said: Callable[[str], Sequence[ConversationMessage]],
+    said: Callable[[str], Sequence[ConversationMessage] | None],
     tokenise: Tokenise,
     tokens: Tokens,
 ) -> SampledCall | str:
@@ -190,6 +201,8 @@ def unfit_for_ratio(call: SampledCall) -> str | None:
     logprobs = call.logprobs
     if call.is_constrained:
         return "constrained"  # forced tokens are logged at 0.0, and the full vocabulary gives -5 (measured on vLLM)
+    if call.distribution is not None:
+        return f"{call.distribution}_distribution"
     if logprobs is None:
         return "no_logprobs"
     if len(logprobs) != len(call.completion_ids):

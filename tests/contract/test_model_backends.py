@@ -7,7 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
+from pydantic import SecretStr
 
+from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.errors import NotOffered
 from agents.models.llamacpp.network import LlamaEngine
 from agents.models.local.host import Host
@@ -41,7 +43,16 @@ ADAPTED = pytest.param("llamacpp with an adapter", marks=pytest.mark.llamacpp)
 
 
 @pytest.fixture(
-    params=["scripted", "openai", "vllm", "transformers", "transformers with an adapter", LLAMACPP, ADAPTED],
+    params=[
+        "scripted",
+        "openai",
+        "anthropic",
+        "vllm",
+        "transformers",
+        "transformers with an adapter",
+        LLAMACPP,
+        ADAPTED,
+    ],
     scope="module",
 )
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
@@ -54,6 +65,11 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
                 closing(OpenAI(OpenAISettings(model="m1", base_url=server.url, offers_token_ids=True))) as opened,
             ):
                 yield opened
+        case "anthropic":
+            with model_server(lambda _: SAID) as server:
+                settings = AnthropicSettings(model="m1", api_key=SecretStr("k"), base_url=server.url)
+                with closing(Anthropic(settings)) as vendor:
+                    yield vendor
         case "transformers":
             yield request.getfixturevalue("host").base()
         case "vllm":
@@ -84,49 +100,62 @@ def checkpoint_on(server: ModelServer, folders: pytest.TempPathFactory) -> Itera
         yield opened.model_of(saved.digest)
 
 
+def offered(model: Model) -> Sampling:
+    """Free sampling with what the backend offers of it."""
+    seed = FREE.seed if model.offers.seed else None
+    return FREE.model_copy(update={"wants_logprobs": model.offers.logprobs, "seed": seed})
+
+
 def test_as_many_samples_come_as_were_asked_for_each_with_its_tokens(model: Model) -> None:
-    found = model.complete(CompletionRequest(ASK, FREE.model_copy(update={"samples": 3})))
+    found = model.complete(CompletionRequest(ASK, offered(model).model_copy(update={"samples": 3})))
     assert len(found.samples) == 3
-    assert found.prompt_token_ids
+    assert bool(found.prompt_token_ids) is model.offers.token_ids
     assert found.input_tokens
     for sample in found.samples:
-        assert sample.tokens is not None
-        assert sample.token_ids is not None
-        assert len(sample.tokens) == len(sample.token_ids) <= FREE.max_tokens
-        assert all(token.logprob <= 0 for token in sample.tokens)
+        assert (sample.tokens is not None) is model.offers.logprobs
+        assert (sample.token_ids is not None) is model.offers.token_ids
+        if sample.tokens is not None and sample.token_ids is not None:
+            assert len(sample.tokens) == len(sample.token_ids) <= FREE.max_tokens
+        assert all(token.logprob <= 0 for token in sample.tokens or ())
+        assert sample.text
         assert sample.finish in {"stop", "length"}
 
 
 def test_what_was_not_asked_for_is_not_there(model: Model) -> None:
-    (sample,) = model.complete(CompletionRequest(ASK, FREE.model_copy(update={"wants_logprobs": False}))).samples
+    asked = offered(model).model_copy(update={"wants_logprobs": False})
+    (sample,) = model.complete(CompletionRequest(ASK, asked)).samples
     assert sample.tokens is None
 
 
 def test_the_same_request_gets_the_same_answer_from_any_number_of_threads(model: Model) -> None:
-    requests = [CompletionRequest(ASK, FREE.model_copy(update={"seed": seed})) for seed in range(6)]
+    free = offered(model)
+    seeds = range(6) if model.offers.seed else [None] * 6
+    requests = [CompletionRequest(ASK, free.model_copy(update={"seed": seed})) for seed in seeds]
     alone = [model.complete(request).samples for request in requests]
     with ThreadPoolExecutor(6) as threads:
         beside = [completion.samples for completion in threads.map(model.complete, requests)]
-    assert [[s.token_ids for s in samples] for samples in beside] == [
-        [s.token_ids for s in samples] for samples in alone
+    assert [[(s.text, s.token_ids) for s in samples] for samples in beside] == [
+        [(s.text, s.token_ids) for s in samples] for samples in alone
     ]
 
 
 def test_what_is_not_offered_is_refused_by_name(model: Model) -> None:
     offers = model.offers
     picture = (ChatMessage("user", (Image("image/png", b"x"),)),)
+    free = offered(model)
     asked = {
-        "images": CompletionRequest(picture, FREE),
-        "structured output": CompletionRequest(ASK, FREE, Schema("x", {})),
+        "images": (offers.images, CompletionRequest(picture, free)),
+        "structured output": (offers.schema, CompletionRequest(ASK, free, Schema("x", {}))),
+        "logprobs": (offers.logprobs, CompletionRequest(ASK, free.model_copy(update={"wants_logprobs": True}))),
+        "seed": (offers.seed, CompletionRequest(ASK, free.model_copy(update={"seed": 3}))),
     }
-    for what, request in asked.items():
-        if not {"images": offers.images, "structured output": offers.schema}[what]:
+    for what, (is_offered, request) in asked.items():
+        if not is_offered:
             with pytest.raises(NotOffered, match=f"{model.name}.*{what}".replace("+", r"\+")):
                 model.complete(request)
-    assert offers.seed
-    assert offers.logprobs
-    assert offers.token_ids
+    is_ours = model.name.partition(":")[0] != "anthropic"
+    assert (offers.seed, offers.logprobs, offers.token_ids) == (is_ours, is_ours, is_ours)
 
 
 def test_a_name_says_which_backend_it_is(model: Model) -> None:
-    assert model.name.partition(":")[0] in {"scripted", "openai", "transformers", "llamacpp"}
+    assert model.name.partition(":")[0] in {"scripted", "openai", "anthropic", "transformers", "llamacpp"}

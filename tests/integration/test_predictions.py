@@ -18,6 +18,7 @@ from tests.conftest import Database
 from tests.sites import SharedSite
 
 CONTROL = "marketplace.control_draw"
+POLICY: dict[str, Any] = {"executor": "policy"}
 ASKED: dict[str, Any] = {"environment": "marketplace", "task": CONTROL, "instruction": "draw", "seed": 3}
 
 
@@ -130,6 +131,11 @@ def test_a_state_key_is_used_by_one_run_at_a_time(ask: Ask, client: TestClient) 
         ({"_lora_adapter": "/nowhere/a"}, 422, "the executor policy, which alone"),
         ({"_lora_adapter": "/nowhere/a", "executor": "policy"}, 422, "Nothing lies at the reference"),
         ({"_lora_adapter": "/a", "_challenger_model": "/b.gguf"}, 422, "Two challengers are named"),
+        (POLICY | {"_lora_adapter": "/a", "_lora_scale": 0.5}, 422, "_lora_scale is 0.5, expected 1, because a run"),
+        (POLICY | {"_lora_adapter": "/a", "_lora_scale": -1}, 422, "_lora_scale is -1"),
+        (POLICY | {"_lora_adapter": "/a", "_lora_max_rank": 0}, 422, "_lora_max_rank is 0"),
+        (POLICY | {"_lora_adapter": "/a", "_lora_name": "mine", "_lora_max_rank": 8}, 422, "Nothing lies at"),
+        (POLICY | {"_lora_name": "mine"}, 422, "no reference"),
         ({"executor": "policy"}, 422, "FLYWHEEL_MODEL is not set"),
         ({"seed": 10_000}, 422, "10000"),
         ({"task_suite": {"name": "x"}}, 422, "task_suite"),

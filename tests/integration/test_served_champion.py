@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import anthropic
 import openai
 import pytest
 import uvicorn
@@ -106,9 +107,8 @@ def serving(house: House, base: Base, said: list[str]) -> Iterator[Callable[[str
 
 
 def answered(client: openai.OpenAI, **further: Any) -> Any:
-    return client.chat.completions.create(
-        model="champion", messages=ASK, **{"max_tokens": 8, "temperature": 0, **further}
-    )
+    asked = {"model": "champion", "messages": ASK, "max_tokens": 8, "temperature": 0, **further}
+    return client.chat.completions.create(**asked)
 
 
 def test_the_champion_answers_unchanged_clients_and_a_new_one_is_swapped_in(house: House, weights: Weights) -> None:
@@ -116,7 +116,7 @@ def test_the_champion_answers_unchanged_clients_and_a_new_one_is_swapped_in(hous
     said: list[str] = []
     with serving(house, weights.base, said) as client_of:
         first = answered(client_of("ext-1"))
-        assert [each.id for each in client_of("ext-1").models.list()] == ["champion"]
+        assert [each.id for each in client_of("ext-1").models.list()] == ["champion", "base@0"]
         stream = answered(client_of("ext-2"), stream=True)
         assert "".join(part.choices[0].delta.content or "" for part in stream) == first.choices[0].message.content
         point_to(house, weights.saved.digest)
@@ -137,6 +137,54 @@ def test_the_champion_answers_unchanged_clients_and_a_new_one_is_swapped_in(hous
         ("ArtifactDeployed", "base"),
         ("ArtifactDeployed", weights.saved.digest),
     ]
+
+
+def test_artifacts_are_called_by_name_beside_the_champion(house: House, weights: Weights) -> None:
+    record(house, weights.saved)
+    record(house, weights.alien)
+    with serving(house, weights.base, []) as client_of:
+        base = answered(client_of("ext-1")).choices[0].message.content
+        name = f"ck-{weights.saved.digest[:8]}@0"
+        named = answered(client_of("ext-2"), model=name).choices[0].message.content
+        assert named != base
+        point_to(house, weights.saved.digest)
+        wait_for(lambda: answered(client_of("ext-3")).choices[0].message.content == named)
+        assert answered(client_of("ext-4"), model="base@0").choices[0].message.content == base
+        assert [each.id for each in client_of("ext-1").models.list()] == ["champion", name, "base@0"]
+        for unknown in (f"ck-{weights.alien.digest[:8]}@0", "ck-00000000@0", "base@999999", "base"):
+            with pytest.raises(openai.NotFoundError, match="ck-DIGEST@N of a checkpoint on the served base"):
+                answered(client_of("ext-5"), model=unknown)
+    began = [each.event for each in house.store.read(types=["RunStarted"]) if isinstance(each.event, RunStarted)]
+    assert {each.run: each.artifact.weights for each in began if each.run in {"ext-2", "ext-4", "ext-5"}} == {
+        "ext-2": weights.saved.digest,
+        "ext-4": "base",
+    }
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_the_champion_answers_messages_of_anthropics_client_with_all_that_is_trained_on(
+    house: House, weights: Weights, is_streamed: bool
+) -> None:
+    with serving(house, weights.base, []) as client_of:
+        chat = client_of("ext-1")
+        expected = answered(chat).choices[0].message.content
+        address = str(chat.base_url).removesuffix("ext-1/v1/") + "ext-2"
+        client = anthropic.Anthropic(base_url=address, api_key=chat.api_key, max_retries=0)
+        asked: Any = {"model": "champion", "max_tokens": 8, "messages": ASK, "extra_body": {"temperature": 0}}
+        if is_streamed:
+            with client.messages.stream(**asked) as stream:
+                said = stream.get_final_message()
+        else:
+            said = client.messages.create(**asked)
+        assert cast("Any", said.content[0]).text == expected
+        assert "recorded_by_flywheel" not in said.model_dump_json()
+        with pytest.raises(anthropic.BadRequestError, match="top_k"):
+            client.messages.create(**{**asked, "extra_body": {"top_k": 5}})
+        with pytest.raises(anthropic.BadRequestError, match="plain text alone"):
+            client.messages.create(**{**asked, "tools": [{"name": "f", "input_schema": {"type": "object"}}]})
+    ours, theirs = (completion_of(house, *calls_of(house, run)) for run in ("ext-1", "ext-2"))
+    assert (theirs["samples"], theirs["prompt_token_ids"]) == (ours["samples"], ours["prompt_token_ids"])
+    assert (theirs["processed_logprobs"], len(theirs["samples"][0]["logprobs"])) == (True, said.usage.output_tokens)
 
 
 def test_a_champion_that_cannot_be_loaded_leaves_the_present_one_and_a_reason(house: House, weights: Weights) -> None:
@@ -239,6 +287,8 @@ def test_the_champion_that_is_served_is_not_deployed_again(house: House) -> None
     for _ in range(3):
         deploy_champion(house, deployment, load)
     assert (loaded, len(deployed(house))) == (["base"], 1)
+    deploy_champion(house, Deployment(), load)  # as after a restart
+    assert (loaded, len(deployed(house))) == (["base", "base"], 1)
 
 
 def test_a_champion_that_moves_while_the_database_is_away_is_served_once_it_is_back(

@@ -51,16 +51,18 @@ spec = importlib.util.spec_from_file_location("generated", file)
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 served = module.Serve() if kind == "modal" else module.Model(data_dir=data, config={}, secrets={})
-found = []
+found, drawn = [], []
 for asked in json.loads(sys.stdin.read()):
     try:
         if not found:
             served.load()
-        found.append(served.predict(asked)["choices"][0]["message"]["content"])
+        choice = served.predict(asked)["choices"][0]
+        found.append(choice["message"]["content"])
+        drawn.append([each["id"] for each in (choice.get("logprobs") or {"content": []})["content"]])
     except Exception as problem:
         found.append(f"{type(problem).__name__}: {problem}")
 import agents.models
-print(json.dumps({"found": found, "carried": str(Path(agents.models.__file__))}))
+print(json.dumps({"found": found, "drawn": drawn, "carried": str(Path(agents.models.__file__))}))
 """
 
 
@@ -79,7 +81,13 @@ def volume(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def play(made: Path, target: TargetName, asked: list[dict[str, Any]], **environment: str) -> list[str]:
-    """The answers of what was generated, in a process that has no other module of this project."""
+    """The answers of what was generated."""
+    found: list[str] = run_generated(made, target, asked, **environment)["found"]
+    return found
+
+
+def run_generated(made: Path, target: TargetName, asked: list[dict[str, Any]], **environment: str) -> dict[str, Any]:
+    """Answers and token ids of what was generated, in a process that has no other module of this project."""
     stand_in = made.parent / "modal.py"
     stand_in.write_text(MODAL)
     file = made / ("app.py" if target == "modal" else "model/model.py")
@@ -92,10 +100,9 @@ def play(made: Path, target: TargetName, asked: list[dict[str, Any]], **environm
         cwd=made.parent,
         env={**os.environ, "PYTHONPATH": str(made.parent), **environment},
     )
-    told = json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert Path(told["carried"]).is_relative_to(made / "packages")
-    answers: list[str] = told["found"]
-    return answers
+    return told
 
 
 def test_a_modal_app_takes_a_challenger_with_each_request_and_never_answers_by_the_base_instead(
@@ -140,6 +147,18 @@ def test_a_truss_carries_its_model_and_has_the_adapter_of_its_environment(volume
     (made / "data" / "model.gguf").write_bytes(b"GGUF other")
     (refused,) = play(made, "baseten", [ASK])
     assert refused.startswith("ChallengerUnfit")
+
+
+def test_both_hosts_draw_the_same_tokens_at_temperature_0(volume: Path, tmp_path: Path) -> None:
+    modal = DeployTarget("modal", volume / "model.gguf", "tiny", "store", str(volume), context=128)
+    truss = DeployTarget("baseten", volume / "model.gguf", "tiny", "store", context=128)
+    apps = [write_target(each, tmp_path / each.target) for each in (modal, truss)]
+    shutil.copyfile(volume / "adapter.gguf", apps[1] / "data" / "adapter.gguf")
+    asked = {**ASK, "logprobs": True}
+    by_request = run_generated(apps[0], "modal", [{**asked, "_lora_adapter": "store:/adapter.gguf"}])["drawn"]
+    fixed = run_generated(apps[1], "baseten", [asked], FLYWHEEL_LORA_ADAPTER="store:/adapter.gguf")["drawn"]
+    assert by_request == fixed
+    assert len(fixed[0]) > 1
 
 
 def test_what_cannot_be_deployed_is_refused_and_nothing_is_written(volume: Path, tmp_path: Path) -> None:

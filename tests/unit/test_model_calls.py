@@ -8,6 +8,7 @@ import pytest
 
 from api.serving.anthropic_calls import read_messages
 from api.serving.calls import read_object
+from api.serving.distributions import STATED, distribution_of
 from api.serving.errors import BadCall
 from api.serving.openai_calls import join_chat, read_chat, read_chat_answer, with_additions, without_additions
 
@@ -55,10 +56,35 @@ def test_a_caller_gets_logprobs_exactly_if_it_asked_for_them(asked: dict[str, An
         ({"tool_choice": "required"}, True),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, True),
         ({"guided_regex": "a+"}, True),
+        ({"json_schema": {"type": "object"}}, True),
     ],
 )
 def test_a_call_whose_tokens_were_not_freely_drawn_is_marked(asked: dict[str, Any], is_constrained: bool) -> None:
     assert read_chat({**CHAT, **asked}).is_constrained is is_constrained
+
+
+@pytest.mark.parametrize(
+    ("asked", "distribution"),
+    [
+        ({}, None),
+        ({"temperature": 0.7, "top_p": 0.9}, None),
+        ({"top_k": 0, "presence_penalty": 0.0, "logit_bias": {}, "min_tokens": 0}, None),
+        ({"top_k": 40}, "changed"),
+        ({"min_p": 0.05}, "changed"),
+        ({"repetition_penalty": 1.1}, "changed"),
+        ({"frequency_penalty": -0.5}, "changed"),
+        ({"logit_bias": {"5": 100}}, "changed"),
+        ({"allowed_token_ids": [5, 6]}, "changed"),
+        ({"min_tokens": 4}, "changed"),
+        ({"temperature": None}, "unknown"),
+        ({"top_k": None}, "unknown"),
+    ],
+)
+def test_what_was_drawn_by_more_than_temperature_and_top_p_is_marked(
+    asked: dict[str, Any], distribution: str | None
+) -> None:
+    assert distribution_of({**CHAT, **STATED, **asked}) == distribution
+    assert distribution_of({**CHAT, **asked}) == ("changed" if distribution == "changed" else "unknown")
 
 
 def test_parts_of_a_stream_join_to_the_whole_answer() -> None:

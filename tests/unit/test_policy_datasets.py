@@ -206,6 +206,8 @@ PLANTED: list[tuple[str, dict[str, Any]]] = [
     ("raw_logprobs", {"calls": (PolicyCall(temperature=700_000),)}),
     ("constrained", {"calls": (PolicyCall(facts=(("constrained", True),)),)}),
     ("constrained", {"calls": (PolicyCall(facts=(("constrained", True), ("processed_logprobs", True))),)}),
+    ("changed_distribution", {"calls": (PolicyCall(facts=(("distribution", "changed"),)),)}),
+    ("unknown_distribution", {"calls": (PolicyCall(facts=(("distribution", "unknown"),)),)}),
     ("greedy", {"calls": (PolicyCall(temperature=0, facts=(("processed_logprobs", True),)),)}),
     ("mixed_policies", {"calls": (PolicyCall(), replace(SECOND, model="m2"))}),
     ("no_model_calls", {"role": "verifier"}),

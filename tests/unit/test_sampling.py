@@ -10,6 +10,7 @@ import pytest
 
 from agents.models.errors import LogitsBroken
 from agents.models.local.sampling import draw_token, uniform
+from benchmarks.serving.parity import TIE, is_near_draw
 
 LOGITS = np.log(np.array([0.5, 0.05, 0.25, 0.2], dtype=np.float32))
 MICRO = 1_000_000
@@ -68,3 +69,12 @@ def test_each_place_seed_and_sample_has_a_number_of_its_own_that_stays() -> None
     assert all(0 < number < 1 for number in numbers)
     assert np.mean(list(numbers)) == pytest.approx(0.5, abs=0.04)
     assert uniform(1, 2, 3) == 0.9649101454689919  # the same in every process, for ever
+
+
+def test_every_token_between_the_borders_of_a_tie_is_a_near_draw() -> None:
+    small = TIE / 2
+    row = np.log(np.array([0.5 - small, small, small, small, 0.5 - 2 * small]))
+    assert [is_near_draw(row, token, 0.5) for token in range(5)] == [True, True, True, True, True]
+    assert [is_near_draw(row, token, 0.4) for token in range(5)] == [True, False, False, False, False]
+    assert is_near_draw(row, 4, 1.0 - TIE / 2)
+    assert is_near_draw(row, 0, TIE / 2)

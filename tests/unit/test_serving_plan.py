@@ -26,6 +26,8 @@ from agents.models.servers.plan import (
     find_mounted,
     plan_serving,
 )
+from trainer.errors import NotConvertible
+from trainer.gguf_names import architecture_of
 
 MOUNTS = {"mantis-trainer-vol": PurePosixPath("/trainer")}
 CACHE = PurePosixPath("/cache")
@@ -162,3 +164,10 @@ def test_two_challengers_are_refused(suite: dict[str, Any], fixed: str | None) -
 def test_nonsense_in_a_suite_is_refused_by_its_name(suite: dict[str, Any]) -> None:
     with pytest.raises(ChallengerUnfit, match=next(iter(suite))):
         challenger_from_suite(suite)
+
+
+@pytest.mark.parametrize("what", ["adapter", "model"])
+def test_the_seeds_mixture_of_experts_is_refused_by_name(what: str) -> None:
+    with pytest.raises(NotConvertible, match=f"{what}.*qwen3_5_moe"):
+        architecture_of({"model_type": "qwen3_5_moe", "num_experts_per_tok": 8, "norm_topk_prob": True}, what)
+    assert not SEEDS["holo3"].takes_adapters

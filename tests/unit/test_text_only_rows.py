@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from api.datasets import row_batches
+from eventlog.blobs.conversations import put_messages
 from eventlog.events import DpoQuery, GrpoQuery, SftQuery, Tokens, query_of
 from projections.datasets.advantages import NANO, centred_rewards
+from projections.datasets.conversations import read_message, texts_at
 from projections.datasets.plan_rows import ConversationMessage
+from projections.datasets.sampled import CallFact, SampledCall, read_demonstrated
 from tests.unit.test_policy_samples import MICRO, TEMPLATE, TOKENIZER, PolicyCall, PolicyLog, siblings
 
 TOKENS = Tokens(tokenizer=TOKENIZER, chat_template=TEMPLATE)
@@ -57,6 +62,62 @@ def test_preferences_are_made_of_texts() -> None:
     (row,) = log.build(DpoQuery(tokens=TOKENS)).rows.to_dicts()
     assert row["rejected_ids"] == [ord("n"), ord("o"), END]
     assert row["chosen_ids"] != row["rejected_ids"]
+
+
+TOOL = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+
+
+def answering(text: str, tool_calls: list[Any] | None) -> PolicyCall:
+    """A call whose endpoint gave an answer without token ids, perhaps with calls of tools."""
+    sample = {"text": text, "finish": "stop", "token_ids": None, "tool_calls": tool_calls}
+    return PolicyCall(body=json.dumps({"model": "m", "samples": [sample]}).encode())
+
+
+@pytest.mark.parametrize("query", [SftQuery(runs="policy", tokens=TOKENS), DpoQuery(tokens=TOKENS)])
+def test_an_answer_that_calls_a_tool_is_refused_and_never_an_empty_one(query: Any) -> None:
+    for text in ("", "I look it up."):
+        runs = siblings(MICRO, 0, calls=(answering(text, [TOOL]),))
+        assert reasons(PolicyLog(*runs), query)["tool_calls"] == 2 - isinstance(query, SftQuery)
+    spoken = siblings(MICRO, 0, calls=(answering("yes", None),))
+    assert "tool_calls" not in reasons(PolicyLog(*spoken), query)
+
+
+BLOCKS: list[dict[str, Any]] = [{"type": "text", "text": "2 + 2"}, {"type": "text", "text": "= ?"}]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ({"role": "user", "content": BLOCKS}, None),
+        ({"role": "system", "content": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}]}, None),
+        (
+            {"role": "user", "content": [*BLOCKS, {"type": "image_url", "image": "a", "media_type": "image/png"}]},
+            "not_text",
+        ),
+        ({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "rain"}]}, "not_text"),
+        ({"role": "tool", "tool_call_id": "t1", "content": "rain"}, "not_text"),
+        ({"role": "assistant", "content": None, "tool_calls": [TOOL]}, "not_text"),
+        ({"role": "assistant", "content": "I look it up.", "tool_calls": [TOOL]}, "not_text"),
+        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}, "not_text"),
+    ],
+)
+def test_blocks_of_text_are_joined_and_what_is_more_than_text_is_refused(
+    message: dict[str, Any], reason: str | None
+) -> None:
+    log = PolicyLog()
+    address = put_messages(log.blobs, [message])
+    turn = read_message(address, log.blobs.get(address))
+    assert turn.is_text == (reason is None)
+    if message["content"] == BLOCKS:
+        assert turn.message.content == "2 + 2\n= ?"
+    found = read_demonstrated(
+        CallFact(0, "m", {}, address, ""),
+        answering("four", None).body or b"",
+        partial(texts_at, {address: turn}),
+        lambda asked, answer: ([len(asked)], [*map(ord, answer), END]),
+        TOKENS,
+    )
+    assert found == reason if reason else isinstance(found, SampledCall)
 
 
 def test_a_ratio_never_has_them() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.real.differences import two_way
 from benchmarks.real.effort import Effort, quick
+from benchmarks.real.stage import outcomes_of as outcomes_of_runs
+from projections.rewards import RewardState
+from projections.runs import RunState
 
 OUTCOMES = st.integers(1, 4).flatmap(
     lambda many: st.lists(st.lists(st.sampled_from([0.0, 1.0]), min_size=many, max_size=many), min_size=1, max_size=3)
@@ -35,6 +39,24 @@ def test_training_seeds_that_disagree_widen_the_interval() -> None:
 def test_the_same_arm_twice_differs_by_nothing(values: list[list[float]]) -> None:
     found = two_way(outcomes_of(values), outcomes_of(values))
     assert (found.mean, found.low, found.high) == (0.0, 0.0, 0.0)
+
+
+def test_an_instance_without_an_outcome_in_one_arm_counts_in_none() -> None:
+    found = two_way([{1: 0.0, 2: 0.0}, {1: 0.0}], [{1: 1.0, 3: 0.0}, {1: 1.0, 2: 0.0}])
+    assert (found.mean, found.by_seed) == (1.0, (1.0, 1.0))
+    with pytest.raises(ValueError, match="every arm"):
+        two_way([{1: 0.0}], [{2: 0.0}])
+
+
+def test_a_missing_run_is_no_failed_one() -> None:
+    runs = {
+        "a": RunState(run="a", env_seed=1),
+        "b": RunState(run="b", env_seed=1, status="missing"),
+        "c": RunState(run="c", env_seed=2),
+        "d": RunState(run="d", env_seed=3, status="missing"),
+    }
+    rewards = {"a": RewardState(run="a", score=1_000_000), "c": RewardState(run="c", score=0)}
+    assert outcomes_of_runs(runs, rewards) == ({1: 1.0, 2: 0.0}, 2)
 
 
 def test_no_question_is_asked_twice_in_training_or_held_out() -> None:

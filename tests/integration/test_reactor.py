@@ -1,0 +1,165 @@
+"""The worker's role reactor: a model server that runs gets each champion once, by what the log says it has."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.responses import JSONResponse
+
+from api.cli.main import run_command
+from api.house import House
+from api.serving import reactor
+from api.serving.deployments import stream_of_deployment
+from api.serving.reactor import last_deployed, react
+from api.sweeps.models import weights_endpoint
+from api.sweeps.plan import first_facts
+from api.training.weights import folders_of
+from eventlog.events import AnyEvent, ArtifactDeployed, DeploymentFailed
+from tests.conftest import Database
+from tests.integration.test_challenger_references import record
+from tests.integration.test_served_champion import Weights, point_to
+from tests.learned import with_models
+from tests.model_server import ModelServer, Reply, model_server
+from tests.tiny import make_base, planted_checkpoint
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.filterwarnings("ignore::FutureWarning")]
+
+NAME = "vllm"
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Weights:
+    folder = tmp_path_factory.mktemp("weights")
+    base, other = make_base(folder / "bases"), make_base(folder / "bases", seed=2)
+    return Weights(base, planted_checkpoint(folder, base, 1), planted_checkpoint(folder / "o", other, 1))
+
+
+@pytest.fixture
+def house(empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.setattr(reactor, "PAUSE_S", 0.02)
+    monkeypatch.setattr(reactor, "RETRY_S", 0.05)
+    house = with_models(empty_house, tmp_path / "models")
+    first_facts(house)
+    return house
+
+
+def before(house: House, server: ModelServer, weights: Weights) -> House:
+    """The house with a vLLM server of the base in its settings."""
+    named = {"model": "m1", "model_url": server.url, "model_base": weights.base.digest}
+    return House(house.settings.model_copy(update=named), house.engine, house.store, house.blobs, house.projector)
+
+
+def react_once(house: House) -> list[str]:
+    said: list[str] = []
+    with weights_endpoint(house.settings, None, folders_of(house)) as server:
+        react(house, NAME, server.model_of, said.append, threading.Event(), False)
+    return said
+
+
+@contextmanager
+def reacting(house: House) -> Iterator[list[str]]:
+    """A reactor that follows the champion until the block ends; yields what it says."""
+    said: list[str] = []
+    ended = threading.Event()
+    with weights_endpoint(house.settings, None, folders_of(house)) as server:
+        arguments: Any = (house, NAME, server.model_of, said.append, ended, True)
+        thread = threading.Thread(target=react, args=arguments)
+        thread.start()
+        try:
+            yield said
+        finally:
+            ended.set()
+            thread.join(20)
+
+
+def told(house: House) -> list[AnyEvent]:
+    return [each.event for each in house.store.read(stream=stream_of_deployment(NAME))]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_each_champion_is_loaded_once_and_a_restart_deploys_nothing_again(house: House, weights: Weights) -> None:
+    record(house, weights.saved)
+    with model_server(lambda _: "yes") as server:
+        house = before(house, server, weights)
+        with reacting(house) as said:
+            wait_for(lambda: len(told(house)) == 1)
+            point_to(house, weights.saved.digest)
+            wait_for(lambda: len(told(house)) == 2)
+        assert any(weights.saved.digest[:12] in each for each in said)
+        first, second = told(house)
+        assert isinstance(first, ArtifactDeployed)
+        assert isinstance(second, ArtifactDeployed)
+        assert (first.artifact.weights, second.artifact.weights) == ("base", weights.saved.digest)
+        assert [*server.loaded] == [f"m1+{weights.saved.digest[:12]}"]
+        asked = len(server.asked)
+        assert react_once(house) == []
+        assert (len(server.asked), len(told(house)), last_deployed(house, NAME)) == (asked, 2, second)
+
+
+def test_a_champion_that_cannot_be_loaded_leaves_its_reason_and_what_is_kept(house: House, weights: Weights) -> None:
+    record(house, weights.alien)
+    with model_server(lambda _: "yes") as server:
+        house = before(house, server, weights)
+        react_once(house)
+        point_to(house, weights.alien.digest)
+        for _ in range(2):  # the second is a restart, which says the same and records nothing
+            (said,) = react_once(house)
+            assert said.startswith("vllm keeps base: ")
+        _, failed = told(house)
+        assert isinstance(failed, DeploymentFailed)
+        assert (failed.kept, weights.base.digest in failed.reason) == ("base", True)
+        point_to(house, "base")
+        react_once(house)
+        assert [each.type for each in told(house)] == ["ArtifactDeployed", "DeploymentFailed", "ArtifactDeployed"]
+
+
+def test_a_server_that_is_away_gets_the_champion_when_it_is_back(
+    house: House, weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agents.models.wire.time.sleep", lambda _s: None)
+    is_away = True
+
+    def answer(_: Any) -> Reply:
+        return JSONResponse({"error": {"message": "starting"}}, 503) if is_away else "yes"
+
+    with model_server(answer) as server:
+        house = before(house, server, weights)
+        with reacting(house) as said:
+            wait_for(lambda: said)
+            is_away = False
+            wait_for(lambda: last_deployed(house, NAME))
+        assert [each.type for each in told(house)] == ["DeploymentFailed", "ArtifactDeployed"]
+
+
+def test_a_worker_takes_the_role(
+    house: House,
+    weights: Weights,
+    empty_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with model_server(lambda _: "yes") as server:
+        for name, value in {
+            "DATABASE_URL": empty_database.app_url,
+            "OWNER_URL": empty_database.owner_url,
+            "MODELS": str(house.settings.models),
+            "MODEL": "m1",
+            "MODEL_URL": server.url,
+            "MODEL_BASE": weights.base.digest,
+        }.items():
+            monkeypatch.setenv(f"FLYWHEEL_{name}", value)
+        assert run_command(["worker", "--roles", "reactor", "--until-empty", "--deployment", NAME]) == 0
+    assert "vllm serves base@0 as openai:m1" in capsys.readouterr().err
+    assert [each.type for each in told(house)] == ["ArtifactDeployed"]
