@@ -123,7 +123,7 @@ def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_t
     assert flywheel("rollout", "sweep", "shop", "--seeds", "0", "--suite", str(sound), "--verify-steps")[0] == 0
     rewards = [each.event for each in empty_house.store.read(types=["RewardGraded"])]
     assert {(each.passed, each.terms.steps) for each in rewards if isinstance(each, RewardGraded)} == {(True, 100_000)}
-    (run,) = [each.run for each in rewards if isinstance(each, RewardGraded)]
+    run, *_ = [each.run for each in rewards if isinstance(each, RewardGraded)]
     code, out, _ = flywheel("runs", "show", run)
     assert re.search(r"step_reward\s+0\.1\b", out), out
     shown = show_run(empty_house.store, empty_house.views(), run)
