@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -50,6 +50,9 @@ test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 
 test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
 	@$(BIN)/python -m pytest -m "serving or llamacpp" tests/serving tests/contract/test_model_backends.py $(ARGS)
+
+test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real package, probed and played (installs 470 MB beside the rest)
+	@FLYWHEEL_TEST_OPENENV=.openenv-venv/bin/python $(BIN)/python -m pytest tests/unit/test_openenv.py $(ARGS)
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers on two models, and flips of the champion
 	@$(BIN)/python -m benchmarks.serving $(ARGS)
@@ -155,5 +158,11 @@ demo-agents: .venv/.dev ## lessons in words for a rule agent on small sites, by 
 	@.bench-venv/bin/python -m pip install --quiet --requirement requirements/bench.txt
 	@touch $@
 
+# The package wants gradio and other versions of our libraries, so it has its own environment.
+.openenv-venv/.ready: requirements/openenv.txt
+	@test -x .openenv-venv/bin/python || $(PYTHON) -m venv .openenv-venv
+	@.openenv-venv/bin/python -m pip install --quiet --requirement requirements/openenv.txt
+	@touch $@
+
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv .openenv-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -41,7 +41,7 @@ class OwnSite:
         return ("--url", self.url, "--token-variable", TOKEN)
 
 
-CHEAPEST: Final = 'shop["prices"].index(min(shop["prices"]))'
+CHEAPEST: Final = 'min(shop["prices"], key=shop["prices"].get)'
 """The right answer of the shop, in its code."""
 
 
@@ -55,7 +55,8 @@ def serve_own_site(folder: Path, answer: str = CHEAPEST) -> Iterator[OwnSite]:
     (folder / "shop.toml").write_text(suite, "utf-8")
     token, port = secrets.token_hex(16), _free_port()
     command = [sys.executable, str(folder / "shop.py"), port]
-    process = subprocess.Popen(command, env={**os.environ, TOKEN: token}, cwd=folder)
+    with (folder / "shop.log").open("wb") as log:
+        process = subprocess.Popen(command, env={**os.environ, TOKEN: token}, cwd=folder, stderr=log)
     try:
         _wait_for(port)
         yield OwnSite(f"http://127.0.0.1:{port}", port, token, folder / "shop.toml")

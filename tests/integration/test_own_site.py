@@ -148,7 +148,7 @@ def test_a_sound_plan_is_paid_for_its_step_and_the_gate_plays_the_version_that_t
 def test_a_task_whose_answer_never_changes_is_named_before_it_is_judged(
     flywheel: Flywheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown_by: str
 ) -> None:
-    with serve_own_site(tmp_path, answer="7") as shop:
+    with serve_own_site(tmp_path, answer='"jacket-7"') as shop:
         monkeypatch.setenv(TOKEN, shop.token)
         sound = shop.suite.read_text().replace('url = "/jackets"', 'url = "/jacket-7"')
         lines = [line for line in sound.splitlines() if "the cheapest jacket, the first" not in line]
