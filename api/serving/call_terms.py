@@ -30,6 +30,14 @@ _SETTING: Final[Mapping[Addition, str]] = {
     "token_ids": "FLYWHEEL_MODEL_TOKEN_IDS=false",
     "sampling": "FLYWHEEL_MODEL_UNCUT=false",
 }
+_FIELDS: Final[Mapping[Addition, tuple[str, ...]]] = {
+    "logprobs": ("logprobs",),
+    "token_ids": ("return_token_ids",),
+    "sampling": tuple(STATED),
+    "usage": ("stream_options",),
+}
+"""Fields of a body by which each addition is asked."""
+
 _REFUSES: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 _SCALED: Final = 1.5
 """Between 1, of raw logprobs, and 2, of processed ones (`scaling_of_logprobs`)."""
@@ -82,10 +90,14 @@ class CallTerms:
         """True if a refusal may be of what the caller did not ask for."""
         return problem.facts["actual"] in _REFUSES and sent != body
 
-    def note_refusal(self, url: str, problem: UpstreamAnswered) -> None:
-        """Stop asking for what a server refused: it answered the same call without. Says so, with the way out."""
-        added = self.additions()
-        named = [name for name in added if name in _SETTING] or [*added]
+    def note_refusal(
+        self, url: str, problem: UpstreamAnswered, sent: Mapping[str, Any], body: Mapping[str, Any]
+    ) -> None:
+        """Stop asking for what a server refused: it answered the same call without. Says so once, with the way out."""
+        added = [name for name, fields in _FIELDS.items() if any(sent.get(each) != body.get(each) for each in fields)]
+        named = [name for name in added if name in _SETTING] or added
+        if self.refused.issuperset(named):
+            return
         self.refused.update(named)
         settings = " ".join(_SETTING[name] for name in named if name in _SETTING)
         way_out = f" Set {settings} to have it never asked, or use a server that gives them." if settings else ""
@@ -110,15 +122,17 @@ class CallTerms:
         return bool(self.is_processed)
 
     async def _probe(self, upstream: AnyUpstream) -> bool | None:
-        """What the server shows; None if it cannot be reached."""
+        """What the server shows; None if it gives no answer now, as when it is overloaded."""
         found: dict[int, dict[str, float]] = {}
         try:
             for temperature in (WHOLE, HALF):
                 answer = await upstream.ask(CHAT, self._question(upstream.model, temperature), {})
                 found[temperature] = _likeliest(answer)
-        except UpstreamLost:
+        except (UpstreamLost, UpstreamRefused):
             return None
-        except (UpstreamAnswered, UpstreamRefused) as problem:
+        except UpstreamAnswered as problem:
+            if problem.facts["actual"] not in _REFUSES:
+                return None
             said = f"it refuses the question ({problem})"
         else:
             scaling = scaling_of_logprobs(found.__getitem__)

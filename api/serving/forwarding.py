@@ -58,7 +58,7 @@ class Forwarding:
             if not self.terms.may_blame(problem, sent, self.body):
                 raise
             found = await self.upstream.ask(self.dialect, self.body, self.headers)
-            self.terms.note_refusal(self.upstream.url, problem)
+            self.terms.note_refusal(self.upstream.url, problem, sent, self.body)
             sent = self.body
         await self._record(found, sent)
         if self.dialect.api == "anthropic":
@@ -104,7 +104,7 @@ class Forwarding:
                     raise
                 again = self.upstream.stream(self.dialect, self.body, self.headers)
                 events = await stack.enter_async_context(again)
-                self.terms.note_refusal(self.upstream.url, problem)
+                self.terms.note_refusal(self.upstream.url, problem, sent, self.body)
                 sent = self.body
             yield sent, events
 

@@ -12,6 +12,9 @@ import httpx2
 import pytest
 from starlette.responses import JSONResponse, StreamingResponse
 
+from api.serving.call_terms import CallTerms
+from api.serving.dialects import CHAT
+from api.serving.errors import UpstreamAnswered
 from api.serving.run_endpoint import RunCalls, RunEndpoint, open_endpoint
 from api.settings import Settings
 from tests.model_server import Asked, ModelServer, Reply, chat_completion, model_server
@@ -126,6 +129,29 @@ def test_a_server_that_refuses_what_no_caller_asked_is_asked_again_without_it(
         assert sent == (both if streams else [["logprobs"], [], [], []])
         assert [each["samples"][0]["logprobs"] for each in completions(run)] == [None, None, None]
     assert caplog.text.count("FLYWHEEL_MODEL_LOGPROBS=false") == 1
+
+
+def test_a_refusal_that_came_late_gives_up_nothing_more() -> None:
+    terms = CallTerms(logprobs=True, token_ids=True)
+    problem = UpstreamAnswered(actual=400, said="no", retry_after=None)
+    first = terms.upstream_body(CHAT, ASKED)
+    for _ in range(2):  # two calls were under way
+        terms.note_refusal("here", problem, first, ASKED)
+    assert terms.additions() == ("usage",)
+
+
+def test_an_overloaded_server_is_probed_again_at_the_next_call() -> None:
+    answers = iter([JSONResponse({"error": "busy"}, 429)])
+
+    def answer(asked: Asked) -> Reply:
+        if asked.body.get("top_logprobs") is None:
+            return "Jackets"
+        return next(answers, None) or likely(asked, scales=True)
+
+    with endpoint_before(answer, **TOKENS, model_processed_logprobs=True) as (endpoint, run, _):
+        for _ in range(2):
+            post(endpoint, run)
+        assert [each["processed_logprobs"] for each in completions(run)] == [False, True]
 
 
 def test_a_fault_of_the_caller_is_its_own_and_nothing_is_given_up_for_it() -> None:
