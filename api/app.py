@@ -35,6 +35,7 @@ from .routes import (
     slices,
     substrates,
     taint,
+    traces,
     verdicts,
 )
 from .routes.access import caller
@@ -78,6 +79,7 @@ _TAGS = [
     {"name": "diff", "description": "State changes between two positions."},
     {"name": "champion", "description": "The current champion and its history."},
     {"name": "blobs", "description": "Bytes that events refer to: upload them before the event, read them by address."},
+    {"name": "traces", "description": "Traces of OpenTelemetry, recorded as runs of your own agents."},
     {"name": "datasets", "description": "Frozen training rows selected from runs."},
     {"name": "checkpoints", "description": "Trained weights and their lineage."},
     {"name": "predict", "description": "Have a task played once: asked for, looked at, called off."},
@@ -103,6 +105,7 @@ _RESOURCES = (
     datasets,
     checkpoints,
     blobs,
+    traces,
     taint,
     predict,
 )

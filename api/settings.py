@@ -72,6 +72,12 @@ class Settings(BaseSettings):
         le=2**30,
         description="bytes of a model call through the capture proxy; a larger one is answered 413",
     )
+    trace_bytes: int = Field(
+        default=32 * 2**20,
+        ge=1024,
+        le=2**30,
+        description="bytes of a request of traces, as it comes and inflated; a larger one is answered 413",
+    )
     bodies: int = Field(
         default=128,
         ge=1,

@@ -29,6 +29,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "whatif:what_if",
         "Report what another rule or reward would have decided.",
     ),
+    "import": (
+        "import_files:import_command",
+        "Record traces (OTLP in JSON) and chat logs as runs from outside.",
+    ),
     "outcomes": (
         "outcomes:outcomes",
         "Count how runs went: by sweep, by template, with a candidate (treated) or without.",

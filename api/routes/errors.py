@@ -59,6 +59,10 @@ class NotAcceptable(FlywheelError):
     """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
 
 
+class UnreadableType(FlywheelError):
+    """A body of the {what} {actual!r} cannot be read here: expected {expected}. Nothing was written."""
+
+
 class ReservedEvent(FlywheelError):
     """{actual} events are not taken over HTTP, so that nothing moves the champion or lets anyone in unseen: expected {expected}."""
 

@@ -47,6 +47,7 @@ from ..errors import (
     PredictionDiffers,
     Unknown,
 )
+from ..ingest.errors import BadTraces, TracesTooLarge
 from ..serving.errors import (
     BadCall,
     NoUpstream,
@@ -83,14 +84,19 @@ from .errors import (
     TooManyBytes,
     TooManyStreams,
     Unprocessable,
+    UnreadableType,
 )
 
 _LOG = logging.getLogger(__name__)
 
 SERVER_ERROR = 500
+UNAVAILABLE = 503
+RETRY_AFTER_S = "5"
+"""When to ask again what could not be answered, in seconds."""
 
 STATUS: Mapping[type[FlywheelError], int] = {
     BadCall: 400,
+    BadTraces: 400,
     BodyCut: 400,
     RunUnnamed: 400,
     NotAuthorized: 401,
@@ -122,6 +128,8 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BodyTooLarge: 413,
     BlobTooLarge: 413,
     PromptTooLarge: 413,
+    TracesTooLarge: 413,
+    UnreadableType: 415,
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
@@ -190,6 +198,8 @@ def refusal(error: FlywheelError) -> Response:
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
     if isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams):
         answer.headers["Retry-After"] = "1"
+    if answer.status_code == UNAVAILABLE:
+        answer.headers["Retry-After"] = RETRY_AFTER_S
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"
     return answer
@@ -239,7 +249,7 @@ def _install_ours(app: FastAPI) -> None:
         _LOG.error("%s %s: the database does not answer as expected: %s", request.method, request.url.path, error)
         found = database_error(error)
         cause = found if isinstance(found, StatementEnded) else LogUnavailable(actual=type(error).__name__)
-        return problem(error_status(cause), type(cause).__name__, str(cause), cause.facts)
+        return refusal(cause)
 
 
 def _install_foreign(app: FastAPI) -> None:
