@@ -1,8 +1,9 @@
-"""Every error in one shape, `{"error": {type, message, facts}}`, with the status of one table."""
+"""Every error in one shape, that of RFC 9457 with `{"error": {type, message, facts}}`, by the status of one table."""
 
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -82,6 +83,7 @@ from .errors import (
     RoleTooLow,
     TooManyBodies,
     TooManyBytes,
+    TooManyRequests,
     TooManyStreams,
     Unprocessable,
     UnreadableType,
@@ -89,10 +91,9 @@ from .errors import (
 
 _LOG = logging.getLogger(__name__)
 
+PROBLEM_TYPE = "application/problem+json"
 SERVER_ERROR = 500
 UNAVAILABLE = 503
-RETRY_AFTER_S = "5"
-"""When to ask again what could not be answered, in seconds."""
 
 STATUS: Mapping[type[FlywheelError], int] = {
     BadCall: 400,
@@ -148,6 +149,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogBusy: 429,
     TooManyBodies: 429,
     TooManyBytes: 429,
+    TooManyRequests: 429,
     TooManyStreams: 429,
     UpstreamAnswered: 502,
     UpstreamLost: 502,
@@ -176,8 +178,12 @@ class Fault(BaseModel):
 
 
 class Problem(BaseModel):
-    """The body of every answer that is not a success."""
+    """The body of every answer that is not a success: the fields of RFC 9457, and `error` for a program."""
 
+    type: str
+    title: str
+    status: int
+    detail: str
     error: Fault
 
 
@@ -188,7 +194,16 @@ def error_status(error: FlywheelError) -> int:
 
 def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -> Response:
     """An answer in the one shape."""
-    return reply({"error": {"type": kind, "message": message, "facts": facts}}, status=status)
+    told = {"type": f"urn:flywheel:error:{kind}", "title": _title(kind), "status": status, "detail": message}
+    answer = reply({**told, "error": {"type": kind, "message": message, "facts": facts}}, status=status)
+    answer.headers["Content-Type"] = PROBLEM_TYPE
+    return answer
+
+
+def _title(kind: str) -> str:
+    """The name of an error in words."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind)
+    return words[:1] + words[1:].lower()
 
 
 def refusal(error: FlywheelError) -> Response:
@@ -196,13 +211,19 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams):
-        answer.headers["Retry-After"] = "1"
-    if answer.status_code == UNAVAILABLE:
-        answer.headers["Retry-After"] = RETRY_AFTER_S
+    if (seconds := retry_seconds(error)) is not None:
+        answer.headers["Retry-After"] = str(seconds)
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"
     return answer
+
+
+def retry_seconds(error: FlywheelError) -> int | None:
+    """In how many seconds it makes sense to ask again; None if it does not, or nobody knows."""
+    if isinstance(error, TooManyRequests):
+        return int(str(error.facts["seconds"]))
+    is_full = isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams)
+    return 1 if is_full or error_status(error) == UNAVAILABLE else None
 
 
 def faults(errors: Sequence[Any]) -> list[dict[str, str]]:
@@ -219,7 +240,15 @@ def invalid(errors: Sequence[Any]) -> Response:
 
 def problem_of(description: str) -> dict[str, Any]:
     """The entry for the status of an error in the `responses` of a route."""
-    return {"model": Problem, "description": description}
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": description, "content": {PROBLEM_TYPE: {"schema": schema}}}
+
+
+def problem_schemas() -> dict[str, Any]:
+    """The schemas of errors, by name, for the OpenAPI document."""
+    whole = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Any] = whole.pop("$defs")
+    return {**parts, "Problem": whole}
 
 
 CUT = problem_of("The connection ended before the whole body had arrived.")

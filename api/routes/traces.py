@@ -18,10 +18,10 @@ from ..ingest.traces import SpanReceipt, TraceLog, TraceSender
 from ..run_owners import trace_actor
 from .access import Caller
 from .admission import lease_bytes, places_of
+from .as_of import HouseOf, reply
 from .bodies import hold_body
 from .errors import UnreadableType
 from .problems import SLOW, problem_of
-from .reading import HouseOf, reply
 from .roles import RUNS_OF_OTHERS, has_role
 
 router = APIRouter(prefix="/traces", tags=["traces"])
