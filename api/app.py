@@ -42,6 +42,7 @@ from .routes.access import caller
 from .routes.admission import Admission, Places
 from .routes.as_of import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.parameters import check_parameters
+from .routes.problem_form import problem_schemas
 from .routes.rates import RateLimit
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
@@ -117,7 +118,7 @@ class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, with the schemas of events and answers added."""
         schema = super().openapi()
-        schema["components"]["schemas"].update(answer_schemas() | events.vocabulary() | problems.problem_schemas())
+        schema["components"]["schemas"].update(answer_schemas() | events.vocabulary() | problem_schemas())
         return schema
 
 

@@ -80,16 +80,16 @@ def call_of(span: Span) -> tuple[ModelCall, ModelAnswer]:
     """The call of a model that a span reports. Content that was not captured leaves one empty message, no sample."""
     own = span.attributes
     asked = plain_structure(own.get("llm.invocation_parameters"))
-    parameters = {**(asked if isinstance(asked, dict) else {}), **_requested(own)}
+    parameters = {**(asked if isinstance(asked, dict) else {}), **_request_parameters(own)}
     model = attribute_text(own, "gen_ai.request.model", "gen_ai.response.model", "llm.model_name") or "unknown"
     call = ModelCall(
         model=model,
         messages=told_messages(span) or ({"role": "user", "content": ""},),
         pictures=(),
-        sampling=_sampling(parameters),
+        sampling=_sampling_of(parameters),
         is_streamed=False,
         is_constrained=False,
-        asked={**parameters, **_described(span)},
+        asked={**parameters, **_more_of_call(span)},
     )
     answer = ModelAnswer(
         model=attribute_text(own, "gen_ai.response.model", "llm.model_name") or model,
@@ -102,12 +102,12 @@ def call_of(span: Span) -> tuple[ModelCall, ModelAnswer]:
     return call, answer
 
 
-def _requested(own: Mapping[str, Any]) -> dict[str, Any]:
+def _request_parameters(own: Mapping[str, Any]) -> dict[str, Any]:
     start = "gen_ai.request."
     return {name.removeprefix(start): value for name, value in own.items() if name.startswith(start)}
 
 
-def _described(span: Span) -> dict[str, Any]:
+def _more_of_call(span: Span) -> dict[str, Any]:
     """What is told of the call beside its parameters: its span, its provider and the tools that were offered."""
     own = span.attributes
     tools = plain_structure(own.get("gen_ai.tool.definitions"))
@@ -120,7 +120,7 @@ def _described(span: Span) -> dict[str, Any]:
     return {"span": span.span, **{name: value for name, value in told.items() if value is not None}}
 
 
-def _sampling(given: Mapping[str, Any]) -> Sampling:
+def _sampling_of(given: Mapping[str, Any]) -> Sampling:
     """The sampling parameters; what is not given, or out of range, is recorded as the default."""
     stop = given.get("stop_sequences", given.get("stop"))
     stops = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []

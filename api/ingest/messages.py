@@ -33,8 +33,8 @@ def told_messages(span: Span) -> tuple[Message, ...]:
         lambda: [*_system(own), *_messages(own.get("gen_ai.input.messages"))],
         lambda: [message for event in span.events for message in _details(event.attributes, "gen_ai.input.messages")],
         lambda: [message for event in span.events if (message := _told_by_event(event.name, event.attributes))],
-        lambda: _numbered(own, "llm.input_messages", "message"),
-        lambda: _numbered(own, "gen_ai.prompt", None),
+        lambda: _numbered_messages(own, "llm.input_messages", "message"),
+        lambda: _numbered_messages(own, "gen_ai.prompt", None),
         lambda: _messages(_first_of(span, "gen_ai.prompt")),
         lambda: _as_user(own.get("input.value")) if _is_openinference(span) else [],
     )
@@ -48,8 +48,8 @@ def answered_samples(span: Span) -> tuple[Mapping[str, Json], ...]:
         lambda: _messages(own.get("gen_ai.output.messages")),
         lambda: [message for event in span.events for message in _details(event.attributes, "gen_ai.output.messages")],
         lambda: [_choice(event.attributes) for event in span.events if event.name == "gen_ai.choice"],
-        lambda: _numbered(own, "llm.output_messages", "message"),
-        lambda: _numbered(own, "gen_ai.completion", None),
+        lambda: _numbered_messages(own, "llm.output_messages", "message"),
+        lambda: _numbered_messages(own, "gen_ai.completion", None),
         lambda: _messages(_first_of(span, "gen_ai.completion")),
         lambda: _as_user(own.get("output.value")) if _is_openinference(span) else [],
     )
@@ -203,7 +203,7 @@ def _sample(message: Message, finish: Any) -> Mapping[str, Json]:
     ).plain()
 
 
-def _numbered(own: Mapping[str, Any], prefix: str, below: str | None) -> list[Message]:
+def _numbered_messages(own: Mapping[str, Any], prefix: str, below: str | None) -> list[Message]:
     """Messages of attributes such as `llm.input_messages.0.message.content`."""
     tree = _tree(own, f"{prefix}.")
     found = []

@@ -117,7 +117,7 @@ def events_of_spans(progress: TraceProgress, spans: Sequence[Span], source: Trac
     blobs: dict[str, Blob] = {NOTHING.digest: NOTHING, kept.digest: kept}
     after = progress
     if not progress.version:
-        events.append(_opening(run, spans))
+        events.append(_start_of_run(run, spans))
     for span in spans:
         made = _event_of_span(run, after, span)
         if made is not None:
@@ -145,7 +145,7 @@ def events_of_spans(progress: TraceProgress, spans: Sequence[Span], source: Trac
     return TraceEvents(tuple(events), tuple(blobs.values()), after)
 
 
-def _opening(run: str, spans: Sequence[Span]) -> AnyEvent:
+def _start_of_run(run: str, spans: Sequence[Span]) -> AnyEvent:
     talk = next((found for span in spans if (found := conversation_of(span))), "")
     named = (traced_task(span) for span in spans)
     task = next((found for found in named if found != "trace"), "trace")

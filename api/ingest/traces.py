@@ -55,7 +55,7 @@ class SpanReceipt:
     why: dict[str, None] = field(default_factory=dict)
 
     @property
-    def said(self) -> str:
+    def reasons(self) -> str:
         """The reasons, the first few of them."""
         told = list(self.why)
         more = f" And {len(told) - _FAULTS_TOLD} more." if len(told) > _FAULTS_TOLD else ""

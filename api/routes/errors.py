@@ -68,6 +68,10 @@ class UnreadableType(FlywheelError):
     """A body of the {what} {actual!r} cannot be read here: expected {expected}. Nothing was written."""
 
 
+class BeyondRows(FlywheelError):
+    """The range {actual!r} begins after the last byte: expected one that begins before byte {expected}, or none."""
+
+
 class ReservedEvent(FlywheelError):
     """{actual} events are not taken over HTTP, so that nothing moves the champion or lets anyone in unseen: expected {expected}."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
@@ -70,6 +68,7 @@ from .errors import (
     AppendConflict,
     AppendKeyReused,
     AppendTooLarge,
+    BeyondRows,
     BlobTooLarge,
     BodyCut,
     BodyTooLarge,
@@ -88,10 +87,10 @@ from .errors import (
     Unprocessable,
     UnreadableType,
 )
+from .problem_form import PROBLEM_TYPE, title_of
 
 _LOG = logging.getLogger(__name__)
 
-PROBLEM_TYPE = "application/problem+json"
 SERVER_ERROR = 500
 UNAVAILABLE = 503
 
@@ -131,6 +130,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     PromptTooLarge: 413,
     TracesTooLarge: 413,
     UnreadableType: 415,
+    BeyondRows: 416,
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
@@ -169,24 +169,6 @@ STATUS: Mapping[type[FlywheelError], int] = {
 """The status of each error; what is not here is damage or a defect on this side, and answers 500."""
 
 
-class Fault(BaseModel):
-    """A fault, the expectation, and the way out; `facts` are the same for a program."""
-
-    type: str
-    message: str
-    facts: dict[str, Any]
-
-
-class Problem(BaseModel):
-    """The body of every answer that is not a success: the fields of RFC 9457, and `error` for a program."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    error: Fault
-
-
 def error_status(error: FlywheelError) -> int:
     """The status an error answers with."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), SERVER_ERROR)
@@ -194,16 +176,10 @@ def error_status(error: FlywheelError) -> int:
 
 def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -> Response:
     """An answer in the one shape."""
-    told = {"type": f"urn:flywheel:error:{kind}", "title": _title(kind), "status": status, "detail": message}
+    told = {"type": f"urn:flywheel:error:{kind}", "title": title_of(kind), "status": status, "detail": message}
     answer = reply({**told, "error": {"type": kind, "message": message, "facts": facts}}, status=status)
     answer.headers["Content-Type"] = PROBLEM_TYPE
     return answer
-
-
-def _title(kind: str) -> str:
-    """The name of an error in words."""
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind)
-    return words[:1] + words[1:].lower()
 
 
 def refusal(error: FlywheelError) -> Response:
@@ -213,6 +189,8 @@ def refusal(error: FlywheelError) -> Response:
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
     if (seconds := retry_seconds(error)) is not None:
         answer.headers["Retry-After"] = str(seconds)
+    if isinstance(error, BeyondRows):
+        answer.headers["Content-Range"] = f"bytes */{error.facts['expected']}"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"
     return answer
@@ -242,13 +220,6 @@ def problem_of(description: str) -> dict[str, Any]:
     """The entry for the status of an error in the `responses` of a route."""
     schema = {"$ref": "#/components/schemas/Problem"}
     return {"description": description, "content": {PROBLEM_TYPE: {"schema": schema}}}
-
-
-def problem_schemas() -> dict[str, Any]:
-    """The schemas of errors, by name, for the OpenAPI document."""
-    whole = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts: dict[str, Any] = whole.pop("$defs")
-    return {**parts, "Problem": whole}
 
 
 CUT = problem_of("The connection ended before the whole body had arrived.")

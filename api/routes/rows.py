@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import polars as pl
 from fastapi import Depends, Header, Request, Response
@@ -16,7 +16,7 @@ from projections.taint import erasures
 
 from ..datasets.kept_files import keep_file, kept_file
 from ..house import House
-from .errors import NotAcceptable
+from .errors import BeyondRows, NotAcceptable
 from .negotiation import preferred_type
 from .problems import problem_of
 from .ranges import wanted_range
@@ -33,7 +33,7 @@ ROWS: dict[int | str, dict[str, Any]] = {
     304: {"description": "They are the ones of If-None-Match."},
     406: problem_of("Neither Arrow nor Parquet nor NDJSON is accepted."),
     410: ERASED,
-    416: {"description": "The rows have fewer bytes than Range begins at; Content-Range says how many."},
+    416: problem_of("The rows have fewer bytes than Range begins at; Content-Range says how many."),
 }
 """Answers of a route that sends rows, beside a missing name."""
 
@@ -82,7 +82,7 @@ Wanting = Annotated[RowsWanted, Depends(RowsWanted)]
 
 
 def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], wanted: RowsWanted) -> Response:
-    """The rows of a digest as the caller accepts them. Raises NotAcceptable.
+    """The rows of a digest as the caller accepts them. Raises NotAcceptable, BeyondRows.
 
     They are taken from a kept file, or built and kept. Once any subject was erased, rows that a caller knows and that
     are not kept are made again too: what is erased is not confirmed.
@@ -114,7 +114,7 @@ def _send(body: Path | memoryview, headers: dict[str, str], wanted: RowsWanted) 
     if part is None:
         status, part = 200, range(size)
     elif not part:
-        return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+        raise BeyondRows(actual=wanted.range, expected=size)
     else:
         status = 206
         headers = {**headers, "Content-Range": f"bytes {part.start}-{part.stop - 1}/{size}"}
@@ -142,6 +142,6 @@ def encode_rows(frame: pl.DataFrame, suffix: str) -> memoryview:
     elif suffix == "ndjson":
         frame.write_ndjson(body)
     else:
-        compression = "lz4" if suffix == "lz4.arrow" else "uncompressed"
+        compression: Literal["lz4", "uncompressed"] = "lz4" if suffix == "lz4.arrow" else "uncompressed"
         frame.write_ipc_stream(body, compression=compression, compat_level=pl.CompatLevel.oldest())
     return body.getbuffer()

@@ -126,8 +126,8 @@ def _read_spans(media: str, body: bytes) -> tuple[Span, ...]:
 
 def _answer(media: str, receipt: SpanReceipt) -> Response:
     if media == JSON:
-        partial = {"rejectedSpans": str(receipt.refused), "errorMessage": receipt.said}
-        return reply({"partialSuccess": partial} if receipt.said else {})
+        partial = {"rejectedSpans": str(receipt.refused), "errorMessage": receipt.reasons}
+        return reply({"partialSuccess": partial} if receipt.reasons else {})
     from ..ingest.protobuf import protobuf_answer
 
-    return Response(protobuf_answer(receipt.refused, receipt.said), media_type=PROTOBUF)
+    return Response(protobuf_answer(receipt.refused, receipt.reasons), media_type=PROTOBUF)

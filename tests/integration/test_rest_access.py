@@ -166,7 +166,7 @@ def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do
     assert {error_status(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {
         500
     }
-    assert set(STATUS.values()) == {400, 401, 403, 404, 406, 408, 409, 410, 413, 415, 422, 429, 502, 503}
+    assert set(STATUS.values()) == {400, 401, 403, 404, 406, 408, 409, 410, 413, 415, 416, 422, 429, 502, 503}
 
 
 @pytest.mark.reads

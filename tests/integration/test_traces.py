@@ -156,6 +156,11 @@ def test_a_root_that_failed_halts_the_run_and_grpo_refuses_calls_without_tokens(
     send(client, chat(2, **talk, **other), span(1, **other, events=[score("reward", 0.0)]))
     client.post(f"/v1/runs/{RUN}/reward", json={"score": 1, "passed": True})
     assert house.views().get(RUNS, RUN).group == "ext-otel-talk"  # type: ignore[union-attr]
+    wanted: tuple[tuple[Any, str], ...] = ((("tester",), "no_token_ids"), ("none", "outside"))
+    for outside, refused in wanted:
+        query = GrpoQuery(reward="score", outside=outside)
+        judged = build_dataset(house.store, house.blobs, house.views(), query)
+        assert [each.reason for each in judged.refused] == [refused]
     built = build_dataset(house.store, house.blobs, house.views(), GrpoQuery(reward="score"))
     assert (built.rows.height, [(each.reason, each.runs) for each in built.refused]) == (0, [("no_token_ids", 2)])
 
