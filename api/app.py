@@ -35,12 +35,15 @@ from .routes import (
     slices,
     substrates,
     taint,
+    traces,
     verdicts,
 )
 from .routes.access import caller
 from .routes.admission import Admission, Places
 from .routes.as_of import AT_LEAST_HEADER, POSITION_HEADER, PositionHeader
 from .routes.parameters import check_parameters
+from .routes.problem_form import problem_schemas
+from .routes.rates import RateLimit
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
 from .routes.small_bodies import SmallBodies
@@ -55,7 +58,8 @@ the first reports the positions of log and projections, the second whether reque
 
 Every read takes `as_of`, a log position or a time, and `at_least` (or the header `{AT_LEAST_HEADER}`), a position
 that the log must have reached. Every answer reports its position in `{POSITION_HEADER}`.
-Scores, values and costs are integers in millionths. Errors are `{{"error": {{"type", "message", "facts"}}}}`.
+Scores, values and costs are integers in millionths. Errors are problems (RFC 9457):
+`{{"type", "title", "status", "detail", "error": {{"type", "message", "facts"}}}}`.
 """
 
 _TAGS = [
@@ -78,6 +82,7 @@ _TAGS = [
     {"name": "diff", "description": "State changes between two positions."},
     {"name": "champion", "description": "The current champion and its history."},
     {"name": "blobs", "description": "Bytes that events refer to: upload them before the event, read them by address."},
+    {"name": "traces", "description": "Traces of OpenTelemetry, recorded as runs of your own agents."},
     {"name": "datasets", "description": "Frozen training rows selected from runs."},
     {"name": "checkpoints", "description": "Trained weights and their lineage."},
     {"name": "predict", "description": "Have a task played once: asked for, looked at, called off."},
@@ -103,6 +108,7 @@ _RESOURCES = (
     datasets,
     checkpoints,
     blobs,
+    traces,
     taint,
     predict,
 )
@@ -112,7 +118,7 @@ class _Api(FastAPI):
     def openapi(self) -> dict[str, Any]:
         """The OpenAPI document, with the schemas of events and answers added."""
         schema = super().openapi()
-        schema["components"]["schemas"].update(answer_schemas() | events.vocabulary())
+        schema["components"]["schemas"].update(answer_schemas() | events.vocabulary() | problem_schemas())
         return schema
 
 
@@ -135,6 +141,7 @@ def create_app(house: House, champion: LocalChampion | None = None) -> FastAPI:
     app.state.house = house
     app.state.champion = champion
     app.state.places = Places()
+    app.state.rates = RateLimit()
     app.state.stream_seconds = event_stream.LONGEST_S
     app.state.is_stopping = lambda: False  # a server that stops tells it, so that streams end
     app.add_middleware(SmallBodies)
@@ -160,6 +167,7 @@ def _guard_router() -> APIRouter:
     described: dict[int | str, dict[str, Any]] = {
         401: problems.problem_of("The bearer token is missing or not accepted."),
         409: problems.problem_of("The log has not reached the requested position."),
+        429: problems.problem_of("The token sends more requests than FLYWHEEL_REQUESTS_PER_SECOND allows."),
         503: problems.problem_of("The database does not answer, or a projection is parked."),
     }
     v1 = APIRouter(prefix="/v1", dependencies=[Depends(caller)], responses=described)

@@ -152,6 +152,11 @@ class UnknownSubject(FlywheelError):
     runs were started. Check the spelling, or add --yes to erase this name anyway."""
 
 
+class BadCertificate(FlywheelError):
+    """The certificate {certificate} with the key {key} cannot be used: {actual}; expected files in PEM that belong together, for
+    --tls-certificate and --tls-key."""
+
+
 class NoReason(FlywheelError):
     """No reason was given: expected a few words on why {what}. They are recorded in the log."""
 

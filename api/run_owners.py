@@ -24,9 +24,14 @@ def proxy_actor(token: str) -> str:
     return f"proxy:{token}"
 
 
+def trace_actor(token: str) -> str:
+    """The actor of what is made of the spans that the holder of a token sends."""
+    return f"otel:{token}"
+
+
 def actors_of(token: str) -> frozenset[str]:
     """The actors under which the holder of a token opens runs."""
-    return frozenset({api_actor(token), proxy_actor(token)})
+    return frozenset({api_actor(token), proxy_actor(token), trace_actor(token)})
 
 
 @dataclass

@@ -59,6 +59,20 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address `flywheel serve` listens on")
     port: int = Field(default=8700, ge=0, le=65535, description="the port `flywheel serve` listens on")
 
+    tls_certificate: Path | None = Field(
+        default=None, description="a file with the certificate of `flywheel serve` and its chain, in PEM; unset: no TLS"
+    )
+    tls_key: Path | None = Field(
+        default=None, description="a file with the key of that certificate, in PEM; unset: it is in the same file"
+    )
+    requests_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        le=1e6,
+        description="requests a second by one token over REST, and sign-ins from one address, in bursts of ten "
+        "seconds' worth; beyond them 429; unset: any",
+    )
+
     append_queue: int = Field(
         default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
     )
@@ -71,6 +85,18 @@ class Settings(BaseSettings):
         ge=1024,
         le=2**30,
         description="bytes of a model call through the capture proxy; a larger one is answered 413",
+    )
+    trace_bytes: int = Field(
+        default=32 * 2**20,
+        ge=1024,
+        le=2**30,
+        description="bytes of a request of traces, as it comes and inflated; a larger one is answered 413",
+    )
+    dataset_bytes: int = Field(
+        default=2 * 2**30,
+        ge=0,
+        le=2**44,
+        description="bytes of dataset rows that REST keeps as files in the home, so that they are built once; 0: none",
     )
     bodies: int = Field(
         default=128,

@@ -27,6 +27,8 @@ BEGIN, END = "<!-- written by `make reference` -->", "<!-- end of what `make ref
 MORE = {
     "archive": "archive.md",
     "prompt_bytes": "serving.md",
+    "dataset_bytes": "rest.md#datasets",
+    "trace_bytes": "traces.md",
     "embeddings": "fast-loop.md",
     "alpha_cap": "gate.md#alpha-and-challengers",
     "chromium": "executors.md",

@@ -22,6 +22,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "SweepPlanned",
     "SweepEnded",
     "ModelCalled",
+    "SpansKept",
     "StepVerified",
     "JudgeOpined",
     "RecoveryDecided",

@@ -66,7 +66,7 @@ class RunState(FoldState, frozen=True, kw_only=True):
 def token_of_actor(actor: str) -> str:
     """Name of the token whose holder began a run from outside, by the actor of its first event; empty for our own."""
     channel, _, token = actor.partition(":")
-    return token if channel in {"api", "proxy"} else ""
+    return token if channel in {"api", "otel", "proxy"} else ""
 
 
 def is_agent(executor: str | None) -> bool:

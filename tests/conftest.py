@@ -303,7 +303,10 @@ def owner_engine(database: Database) -> Iterator[Engine]:
 def house_on(engine: Engine, database: Database) -> House:
     """A house on an engine, as the composition root builds it."""
     settings = Settings(
-        database_url=SecretStr(database.app_url), owner_url=SecretStr(database.owner_url), keys=database.keys
+        database_url=SecretStr(database.app_url),
+        owner_url=SecretStr(database.owner_url),
+        keys=database.keys,
+        dataset_bytes=0,
     )
     store = PostgresStore(engine, archive=settings.archive_folder)
     return House(settings, engine, store, blobs_of(settings, engine), Projector(engine))

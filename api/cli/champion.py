@@ -11,14 +11,14 @@ from eventlog.store import Position
 from gate.figures import count_noun
 from projections.champions import ChampionState
 
+from ..errors import NoReason
 from ..queries.champion import champion_history, show_champion
-from .output import ERR, AsJson, AsOf, confirm, emit_json, open_project, print_facts, print_rows, say
+from .output import ERR, AsJson, AsOf, confirm_always, emit_json, open_project, print_facts, print_rows, say
 
 if TYPE_CHECKING:
     from gate.promote import Pointed
 
-    from ..history.champion_moves import PointPreview
-    from ..house import House
+    from ..history.champion_moves import BackPreview, PointPreview
 
 app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
@@ -69,7 +69,9 @@ def point(
         preview = preview_point(house, artifact)
         if not as_json:
             _preview(preview)
-        confirm(f"Make {preview.after} champion without a verdict?", yes=yes)
+        if not reason.strip():
+            raise NoReason(what="the champion is moved")
+        confirm_always(f"Make {preview.after} champion without a verdict?", yes=yes)
         pointed = point_at(house, artifact, reason, ACTOR, Position(preview.position))
     _say_moved(pointed, f"{pointed.artifact} is champion since position {pointed.position}", as_json=as_json)
 
@@ -86,42 +88,41 @@ def back(
 ) -> None:
     """Put the champion before the present one back, and quarantine what was learned since.
 
-    With --withdraw-tainted nothing is learned any more from the runs that the champion which is left has played since
-    it was pointed; what was learned from them is shown first.
+    What would change is shown first. With --withdraw-tainted nothing is learned any more from the runs that the
+    champion which is left has played since it was pointed; what was learned from them is shown too.
     """
-    from gate.promote import back as go_back
-
-    with open_project() as house:
-        if withdraw_tainted:
-            _back_and_withdraw(house, reason, yes=yes, as_json=as_json)
-            return
-        confirm("Put the champion before the present one back?", yes=yes)
-        pointed = go_back(house.store, house.views(), reason, ACTOR)
-    _say_moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=as_json)
-
-
-def _back_and_withdraw(house: House, reason: str, *, yes: bool, as_json: bool) -> None:
-    from gate.promote import back as go_back
-
-    from ..history.withdraw import runs_of_champion, taint_of_runs, withdrawal
+    from ..history.champion_moves import go_back, preview_back
     from .taint import show_learned
 
-    views = house.views()
-    runs = runs_of_champion(views)
-    found = taint_of_runs(house, views, runs)
-    if not as_json:
-        show_learned(
-            found, empty="The champion that is left has played no runs since it was pointed: none are withdrawn."
-        )
-    confirm(f"Put the champion before the present one back, and withdraw {count_noun(len(runs), 'run')}?", yes=yes)
-    pointed = go_back(house.store, views, reason, ACTOR, withdraw=withdrawal(runs, reason))
-    words = f"{pointed.artifact} is champion again since position {pointed.position}"
+    if not reason.strip():
+        raise NoReason(what="the champion is moved")
+    with open_project() as house:
+        preview = preview_back(house)
+        if not as_json:
+            _preview_back(preview)
+            if withdraw_tainted:
+                show_learned(
+                    preview.tainted,
+                    empty="The champion that is left has played no runs since it was pointed: none are withdrawn.",
+                )
+        besides = f", and withdraw {count_noun(len(preview.runs), 'run')}" if withdraw_tainted else ""
+        confirm_always(f"Put {preview.after} back{besides}?", yes=yes)
+        pointed = go_back(house, reason, ACTOR, Position(preview.position), withdraws=withdraw_tainted)
+    withdrawn = {"withdrawn": preview.runs, "tainted": preview.tainted} if withdraw_tainted else {}
     if as_json:
-        emit_json({**_plain(pointed), "withdrawn": runs, "tainted": found})
+        emit_json({**_plain(pointed), **withdrawn})
         return
-    _say_moved(pointed, words, as_json=False)
-    if runs:
-        say(f"withdrawn: {count_noun(len(runs), 'run')}")
+    _say_moved(pointed, f"{pointed.artifact} is champion again since position {pointed.position}", as_json=False)
+    if withdraw_tainted and preview.runs:
+        say(f"withdrawn: {count_noun(len(preview.runs), 'run')}")
+
+
+def _preview_back(preview: BackPreview) -> None:
+    """Print what going back would change, apart from the output."""
+    pieces = count_noun(len(preview.quarantined), "piece")
+    ERR.print(f"{preview.before} -> {preview.after}: {pieces} quarantined", markup=False)
+    for piece in preview.quarantined:
+        ERR.print(f"- {piece}", markup=False)
 
 
 def _preview(preview: PointPreview) -> None:

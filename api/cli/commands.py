@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import typer
+from typer.completion import completion_init  # type: ignore[attr-defined]  # it has no other public place
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -29,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "whatif:what_if",
         "Report what another rule or reward would have decided.",
     ),
+    "import": (
+        "import_files:import_command",
+        "Record traces (OTLP in JSON) and chat logs as runs from outside.",
+    ),
     "outcomes": (
         "outcomes:outcomes",
         "Count how runs went: by sweep, by template, with a candidate (treated) or without.",
@@ -37,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "doctor:doctor",
         "Check the installation, the database and the log.",
     ),
+    "completion": ("completion:completion", "Print the script by which a shell completes commands and options."),
     "erase": ("erase:erase", "Destroy the key and the bytes of a subject, and record that it was done."),
     "delegate": ("delegate:app", "Delegation loops: run, resume, answer, list, show, replay."),
     "skills": ("skills:skills", "Skills: list, show, import, export."),
@@ -97,9 +103,14 @@ class LazyCommand(TyperCommand):
             gc.enable()
         return command.make_context(info_name, args, parent, **extra)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """What the imported command completes to."""
+        return self.command.shell_complete(ctx, incomplete)
+
 
 def every_command() -> TyperGroup:
     """The command `flywheel` with all subcommands, none of them imported yet."""
+    completion_init()  # a shell that completes asks for the same command, by a variable
     return TyperGroup(
         name="flywheel",
         help="Make agents better from their own runs, and keep the evidence: run, judge, promote, replay, roll back.",

@@ -205,3 +205,13 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before a change with large effects, only on a terminal. Aborts on no."""
     if not yes and ERR.is_terminal and not typer.confirm(question, err=True):
         raise typer.Abort
+
+
+def confirm_always(question: str, *, yes: bool) -> None:
+    """Ask before a change that a script must say it means, also without a terminal. Aborts on no, and on no answer."""
+    if yes:
+        return
+    if not ERR.is_terminal:
+        ERR.print("The answer is read from standard input; --yes gives it.")
+    if not typer.confirm(question, err=True):
+        raise typer.Abort

@@ -21,7 +21,8 @@ def ui(
     import httpx2
 
     settings = read_settings()
-    address = (url or f"http://{settings.host}:{settings.port}").rstrip("/")
+    scheme = "http" if settings.tls_certificate is None else "https"
+    address = (url or f"{scheme}://{settings.host}:{settings.port}").rstrip("/")
     try:
         httpx2.get(f"{address}/healthz", timeout=5)
     except httpx2.HTTPError as error:

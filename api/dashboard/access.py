@@ -17,6 +17,7 @@ from ..house import House
 from ..routes.access import access_views
 from ..routes.as_of import HouseOf, mark
 from ..routes.errors import RoleTooLow
+from ..routes.rates import take_request
 from ..routes.roles import RANKS, check_role
 from ..tokens import find_token, has_any, holder
 from .errors import ForgedForm, SignedOut, TokenRefused
@@ -104,6 +105,7 @@ def sign_in_page(request: Request, house: HouseOf) -> Response:
 def sign_in(request: Request, house: HouseOf, token: Text = "", visitor: Text = "") -> Response:
     """Begin a session for the holder of a token."""
     check_origin(request)
+    take_request(request, house, f"The address {request.client.host if request.client else 'unknown'}")
     held = request.cookies.get(VISITOR, "")
     if not held or not hmac.compare_digest(held.encode(), visitor.encode(errors="replace")):
         raise ForgedForm(actual="it lacks the secret of the sign-in page")

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from eventlog.errors import FlywheelError
 
 from ..routes.parameters import check_parameters
-from ..routes.problems import error_status, faults
+from ..routes.problems import error_status, faults, retry_seconds
 from . import access, champions, datasets, gate, log, memory, moves, overview, runs, training
 from .errors import ForgedForm, NotConfirmed, SignedOut
 from .forms import SmallForms
@@ -78,7 +78,10 @@ def _install_errors(pages: FastAPI) -> None:
 
     @pages.exception_handler(FlywheelError)
     async def flywheel(request: Request, error: FlywheelError) -> Response:
-        return _failure(request, _STATUS.get(type(error)) or error_status(error), str(error))
+        answer = _failure(request, _STATUS.get(type(error)) or error_status(error), str(error))
+        if (seconds := retry_seconds(error)) is not None:
+            answer.headers["Retry-After"] = str(seconds)
+        return answer
 
     @pages.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:

@@ -10,12 +10,14 @@ from fastapi.responses import Response
 from eventlog.errors import BlobErased, BlobMissing, FlywheelError
 from projections.datasets.conversations import read_message
 from projections.datasets.plan_rows import ConversationMessage
+from projections.engine.views import PostgresViews
 
 from ..errors import Unknown
 from ..house import House
-from ..queries.runs import RunFilter, find_runs, pick_runs, refuse_hidden_run, unknown_run
+from ..queries.run_starts import runs_by_start
+from ..queries.runs import GradedRun, RunFilter, find_runs, pick_runs, refuse_hidden_run, unknown_run
 from ..queries.timelines import TurnPair, align_turns, read_timeline, recent_runs
-from ..routes.as_of import HouseOf, Id, Reading
+from ..routes.as_of import HouseOf, Id, Reading, position_of
 from .pages import HEADERS, render_page
 
 router = APIRouter()
@@ -29,12 +31,22 @@ IMAGES = frozenset({"image/png", "image/jpeg", "image/webp"})
 
 Name = Annotated[str, Query(max_length=200)]
 Status = Literal["", "started", "completed", "halted", "out_of_budget", "missing", "ended"]
+Moment = Annotated[str, Query(max_length=40)]
 Address = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 
-def names_asked(environment: Name = "", template: Name = "", sweep: Name = "", evaluation: Name = "") -> dict[str, str]:
-    """The names that the list of runs is filtered by; an empty one asks for all."""
-    return {"environment": environment, "template": template, "sweep": sweep, "evaluation": evaluation}
+def texts_asked(
+    environment: Name = "",
+    template: Name = "",
+    sweep: Name = "",
+    evaluation: Name = "",
+    text: Name = "",
+    since: Moment = "",
+    until: Moment = "",
+) -> dict[str, str]:
+    """What the list of runs is filtered by; an empty one asks for all. `since` and `until` are positions or times."""
+    names = {"environment": environment, "template": template, "sweep": sweep, "evaluation": evaluation}
+    return {**names, "text": text, "since": since.strip(), "until": until.strip()}
 
 
 @router.get("/runs")
@@ -42,17 +54,20 @@ def runs(
     request: Request,
     house: HouseOf,
     views: Reading,
-    asked: Annotated[dict[str, str], Depends(names_asked)],
+    asked: Annotated[dict[str, str], Depends(texts_asked)],
     status: Status = "",
     result: Literal["", "passed", "failed"] = "",
     after: Name = "",
 ) -> Response:
-    """The newest runs, or a page of those that a filter leaves, in order of name."""
-    names = {name: value or None for name, value in asked.items()}
+    """The newest runs, or a page of those that a filter leaves, in order of name, or of their beginning in a span."""
+    names = {name: value or None for name, value in asked.items() if name not in {"since", "until"}}
     wanted = RunFilter(**names, status=status or None, is_failed=result == "failed", is_passed=result == "passed")
-    is_newest, following = wanted.is_any and not after, None
+    has_span = bool(asked["since"] or asked["until"])
+    is_newest, following = wanted.is_any and not after and not has_span, None
     if is_newest:
         found = recent_runs(house.store, views, PAGE)
+    elif has_span:
+        found, following = _runs_between(house, views, wanted, asked, after)
     else:
         found, following = find_runs(views, wanted, after=after or None, limit=PAGE, most_read=MOST_READ)
     if result:  # a filter by results must not tell those of sealed runs
@@ -70,6 +85,16 @@ def runs(
         is_newest=is_newest,
         following=following,
     )
+
+
+def _runs_between(
+    house: House, views: PostgresViews, wanted: RunFilter, asked: dict[str, str], after: str
+) -> tuple[tuple[GradedRun, ...], str | None]:
+    """A page of the runs that began in a span; `after` is a position. Raises BadPosition."""
+    start, end = position_of(house.store, asked["since"] or None) or 0, position_of(house.store, asked["until"] or None)
+    start = max(start, int(after)) if after.isascii() and after.isdecimal() and len(after) < 17 else start  # noqa: PLR2004
+    last = views.upto if end is None else end
+    return runs_by_start(house.store, views, wanted, start, last, limit=PAGE)
 
 
 @router.get("/runs/{run_id:path}/replay")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import asdict
 
+from projections.engine.paging import PAGE
 from projections.engine.views import Views
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.slices import SLICES, SliceState
 
 from ..errors import Unknown
 from .facts import find_state
-from .paging import page_after
+from .paging import filter_page, page_after
 
 Frozen = DatasetState | SliceState
 """Sources whose rows can be made again: a frozen dataset or a registered slice."""
@@ -62,11 +64,27 @@ class SliceRow(SliceState, frozen=True, kw_only=True):
     groups: int = 1
 
 
-def page_datasets(views: Views, *, after: str | None = None, limit: int | None = None) -> DatasetList:
-    """A page of the datasets whose digests sort after `after`."""
+def page_datasets(
+    views: Views, *, after: str | None = None, limit: int | None = None, like: Mapping[str, Any] | None = None
+) -> DatasetList:
+    """A page of the datasets whose digests sort after `after`, and whose queries have the fields of `like`."""
     start = None if after is None else f"{_EVERY}{after}"
+    if like is not None:
+
+        def keep(page: dict[str, DatasetState]) -> dict[str, DatasetState]:
+            return {key: state for key, state in page.items() if _has_fields(state, like)}
+
+        most = PAGE if limit is None else limit
+        found, following = filter_page(views, CHECKPOINTS, keep, prefix=_EVERY, after=start, limit=most)
+        return DatasetList(tuple(found.values()), None if following is None else following.removeprefix(_EVERY))
     page, following = page_after(views, CHECKPOINTS, start, limit, _EVERY)
     return DatasetList(tuple(page.values()), None if following is None else following.removeprefix(_EVERY))
+
+
+def _has_fields(state: DatasetState, like: Mapping[str, Any]) -> bool:
+    """True if a dataset's query has these values in these fields, where those left out of it have their defaults."""
+    whole = state.parse_query().model_dump(mode="json")
+    return all(name in whole and whole[name] == value for name, value in like.items())
 
 
 def page_slices(views: Views, *, after: str | None = None, limit: int | None = None) -> SliceList:

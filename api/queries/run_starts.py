@@ -17,7 +17,15 @@ from .runs import GradedRun, RunFilter, RunPage, pick_runs, row_of_run
 def list_runs_by_start(
     store: EventStore, views: Views, wanted: RunFilter, after: int, until: int, *, limit: int
 ) -> RunPage:
-    """A page of the runs that began after a position and up to another, in this order; `next` is a position.
+    """A page of the runs that began after a position and up to another, in this order; `next` is a position."""
+    found, following = runs_by_start(store, views, wanted, after, until, limit=limit)
+    return RunPage(runs=tuple(map(row_of_run, found)), next=following)
+
+
+def runs_by_start(
+    store: EventStore, views: Views, wanted: RunFilter, after: int, until: int, *, limit: int
+) -> tuple[tuple[GradedRun, ...], str | None]:
+    """Such runs with their grades, and the position to continue after.
 
     A page ends after MOST_READ runs were looked at, even if few of them are wanted.
     """
@@ -32,7 +40,7 @@ def list_runs_by_start(
         found |= {run: graded[run] for run in some if run in graded}
         if len(found) > limit or len(places) > MOST_READ:
             break
-    rows = tuple(map(row_of_run, islice(found.values(), limit)))
+    rows = tuple(islice(found.values(), limit))
     is_cut = len(places) > MOST_READ and len(found) <= limit
-    last = list(places.values())[-1] if is_cut else places[rows[-1].run] if len(found) > limit else None
-    return RunPage(runs=rows, next=None if last is None else str(last))
+    last = list(places.values())[-1] if is_cut else places[rows[-1].run.run] if len(found) > limit else None
+    return rows, None if last is None else str(last)

@@ -21,6 +21,7 @@ from ..house import House
 from ..tokens import has_any, holder
 from .as_of import HouseOf, mark
 from .errors import NotAuthorized
+from .rates import take_request
 from .roles import check_role, least_role
 
 _BEARER = HTTPBearer(auto_error=False, description="a token of `flywheel token issue NAME`")
@@ -29,20 +30,24 @@ Presented = Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)]
 
 
 def caller(request: Request, house: HouseOf, presented: Presented) -> TokenState:
-    """The caller's token, whose role may call this route. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
+    """The caller's token, whose role may call this route.
+
+    Raises NotAuthorized, TooManyRequests, RoleTooLow, ProjectionParked.
+    """
     return admit_token(request, house, presented, least_role(request.method, request.scope["path"]))
 
 
 def admit_token(
     request: Request, house: House, presented: HTTPAuthorizationCredentials | None, least: TokenRole
 ) -> TokenState:
-    """The token that was presented, if its role suffices. Raises NotAuthorized, RoleTooLow, ProjectionParked."""
+    """The token that was presented, if its role suffices. Raises as `caller` does."""
     if presented is None:
         raise NotAuthorized(actual="No bearer token was presented")
     found = house.known_tokens.find(presented.credentials)
     if found is None:
         found, upto = _read_token(house, presented.credentials)
         mark(request, upto)
+    take_request(request, house, f"The token {found.token!r}")
     check_role(found, least, f"call {request.method} {request.scope['path']}")
     return found
 

@@ -9,11 +9,13 @@ from fastapi import APIRouter, Depends, Header, Path, Request, Response
 
 from eventlog.blobs import Blob
 
+from ..queries.health import BlobAnswer
 from .access import Caller
 from .as_of import HouseOf, reply
 from .bodies import hold_body
 from .errors import BlobTooLarge
 from .problems import CUT, SLOW, problem_of
+from .schemas import answer_of
 
 router = APIRouter(prefix="/blobs", tags=["blobs"])
 
@@ -54,7 +56,7 @@ Body = Annotated[bytes, Depends(_blob_body, scope="function")]
     summary="Keep bytes",
     openapi_extra={"requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string"}}}}},
     responses={
-        201: {"description": "They are kept, now or since before: their address."},
+        201: answer_of(BlobAnswer, "They are kept, now or since before: their address."),
         400: CUT,
         403: problem_of("The token's role may not put blobs."),
         408: SLOW,
@@ -66,7 +68,7 @@ Body = Annotated[bytes, Depends(_blob_body, scope="function")]
 def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subject: Subject = None) -> Response:
     """`{"address": ...}`: the SHA-256 of the body, or for a subject's bytes an HMAC. Its Content-Type is kept."""
     (address,) = house.blobs.put([Blob(media_type, body)], subject=subject)
-    return reply({"address": address}, status=201)
+    return reply(BlobAnswer(address), status=201)
 
 
 @router.get(

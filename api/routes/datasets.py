@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from ..datasets.card import card_of
 from ..datasets.freeze import load
 from ..queries import datasets as queries
 from .as_of import LIMIT, HouseOf, Limit, Reading, reply, sorted_after
+from .errors import Unprocessable
 from .problems import problem_of
-from .rows import ARROW, ERASED, NDJSON, ROWS, Accept, IfNoneMatch, send_rows
+from .rows import ERASED, ROWS, Wanting, send_rows
 from .schemas import answer_of
-
-__all__ = ["ARROW", "NDJSON", "router"]
 
 router = APIRouter(prefix="/datasets", tags=["datasets"])
 
@@ -26,17 +26,36 @@ Digest = Annotated[
     ),
 ]
 After = Annotated[str | None, sorted_after(64, "datasets whose digest sorts after this")]
+QueryLike = Annotated[
+    str | None,
+    Query(max_length=4_000, description='a JSON object, such as {"kind": "grpo"}: fields that the query has'),
+]
 
 _MISSING = problem_of("There is no such dataset.")
 
 
 @router.get("", summary="List datasets", responses={200: answer_of(queries.DatasetList)})
-def list_datasets(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
+def list_datasets(views: Reading, limit: Limit = LIMIT, after: After = None, query: QueryLike = None) -> Response:
     """`{"datasets": [...], "next": digest}` in order of digest: pass `next` as `after` for the following page.
+
+    With `query`, only datasets whose query has these values in these fields.
 
     Each has its query, position, rows, groups, and the runs refused, by reason.
     """
-    return reply(queries.page_datasets(views, after=after, limit=limit))
+    return reply(queries.page_datasets(views, after=after, limit=limit, like=_read_like(query)))
+
+
+def _read_like(query: str | None) -> dict[str, Any] | None:
+    """The fields to look for. Raises Unprocessable."""
+    if query is None:
+        return None
+    try:
+        found = json.loads(query)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise Unprocessable(where="query", actual=repr(query), expected='a JSON object such as {"kind": "grpo"}')
+    return found
 
 
 @router.get("/{digest}", summary="One dataset", responses={404: _MISSING, 200: answer_of(queries.DatasetAnswer)})
@@ -63,13 +82,11 @@ def card(house: HouseOf, views: Reading, digest: Digest) -> Response:
     response_class=Response,
     responses={404: _MISSING, **ROWS},
 )
-def rows(
-    house: HouseOf, views: Reading, digest: Digest, accept: Accept = None, if_none_match: IfNoneMatch = None
-) -> Response:
-    """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the digest."""
+def rows(house: HouseOf, views: Reading, digest: Digest, wanted: Wanting) -> Response:
+    """An Arrow IPC stream, Parquet or NDJSON, built from the log and verified, whole or a range of bytes."""
     whole = queries.find_dataset(views, digest).dataset
 
     def load_rows() -> Any:
         return load(house.store, house.blobs, house.views, whole, as_of=views.upto).rows
 
-    return send_rows(house, whole, load_rows, accept, if_none_match)
+    return send_rows(house, whole, load_rows, wanted)

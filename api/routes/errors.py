@@ -41,6 +41,11 @@ class TooManyStreams(FlywheelError):
     """{actual} streams {what} are open, as many as may be at once. Close one, or read pages of GET /v1/events instead."""
 
 
+class TooManyRequests(FlywheelError):
+    """{caller} sends more requests than {expected} a second, and nothing was done. Send it again in {seconds} seconds, and fewer at a
+    time, or have FLYWHEEL_REQUESTS_PER_SECOND raised where `flywheel serve` runs."""
+
+
 class TooManyBytes(FlywheelError):
     """The bodies of all callers hold {actual} bytes and this one adds more than fits: expected at most {expected} together. Nothing was
     written. Send it again after a second, or have FLYWHEEL_BODY_BYTES raised where `flywheel serve` runs."""
@@ -57,6 +62,14 @@ class BodyCut(FlywheelError):
 
 class NotAcceptable(FlywheelError):
     """No answer of the kind {actual!r} is offered: expected one of {offered} in the Accept header."""
+
+
+class UnreadableType(FlywheelError):
+    """A body of the {what} {actual!r} cannot be read here: expected {expected}. Nothing was written."""
+
+
+class BeyondRows(FlywheelError):
+    """The range {actual!r} begins after the last byte: expected one that begins before byte {expected}, or none."""
 
 
 class ReservedEvent(FlywheelError):

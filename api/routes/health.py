@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from projections.engine.builds import Bookmark, bookmarks, lags
+from projections.engine.builds import bookmarks, lags
 
 from ..house import check_schema
+from ..queries.health import HealthAnswer, ProjectionStanding, ReadyAnswer
 from .as_of import HouseOf, mark, reply
 from .errors import NotReady
 from .problems import problem_of
+from .schemas import answer_of
 
 router = APIRouter(tags=["health"])
 
@@ -20,21 +22,22 @@ MOST_BEHIND = 100_000
 @router.get(
     "/healthz",
     summary="Is it up",
-    responses={503: problem_of("The database does not answer.")},
+    responses={200: answer_of(HealthAnswer), 503: problem_of("The database does not answer.")},
 )
 def healthz(request: Request, house: HouseOf) -> Response:
     """The head of the log and the position of each projection; a parked one says where. Needs no token."""
     head = house.store.head()
     mark(request, head)
-    positions = {bookmark.projection: _plain(bookmark) for bookmark in bookmarks(house.engine)}
-    return reply({"status": "ok", "head": head, "projections": positions})
+    standing = {each.projection: ProjectionStanding(each.position, each.parked_at) for each in bookmarks(house.engine)}
+    return reply(HealthAnswer(head, standing))
 
 
 @router.get(
     "/readyz",
     summary="Can it take requests",
     responses={
-        503: problem_of("The database does not answer, lacks a migration, or a projection is parked or far behind.")
+        200: answer_of(ReadyAnswer),
+        503: problem_of("The database does not answer, lacks a migration, or a projection is parked or far behind."),
     },
 )
 def readyz(request: Request, house: HouseOf) -> Response:
@@ -52,10 +55,4 @@ def readyz(request: Request, house: HouseOf) -> Response:
         )
     head = house.store.head()
     mark(request, head)
-    return reply({"status": "ready", "head": head, "behind": behind})
-
-
-def _plain(bookmark: Bookmark) -> dict[str, object]:
-    if bookmark.parked_at is None:
-        return {"position": bookmark.position}
-    return {"position": bookmark.position, "parked_at": bookmark.parked_at}
+    return reply(ReadyAnswer(head, behind))

@@ -32,6 +32,7 @@ _WAYS = {
     "SuiteRegistered": "`flywheel suite add`",
     "SweepPlanned": "`flywheel run` or `flywheel rollout sweep`",
     "SweepEnded": "`flywheel run` or `flywheel rollout sweep`",
+    "SpansKept": "`POST /v1/traces`",
     "JudgeOpined": "`flywheel runs grade --judge`",
     "RewriteProposed": "`flywheel run`",
     "RewriteWon": "`flywheel run`",

@@ -1,4 +1,4 @@
-"""Every error in one shape, `{"error": {type, message, facts}}`, with the status of one table."""
+"""Every error in one shape, that of RFC 9457 with `{"error": {type, message, facts}}`, by the status of one table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from sqlalchemy.exc import InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
@@ -47,6 +46,7 @@ from ..errors import (
     PredictionDiffers,
     Unknown,
 )
+from ..ingest.errors import BadTraces, TracesTooLarge
 from ..serving.errors import (
     BadCall,
     NoUpstream,
@@ -68,6 +68,7 @@ from .errors import (
     AppendConflict,
     AppendKeyReused,
     AppendTooLarge,
+    BeyondRows,
     BlobTooLarge,
     BodyCut,
     BodyTooLarge,
@@ -81,16 +82,21 @@ from .errors import (
     RoleTooLow,
     TooManyBodies,
     TooManyBytes,
+    TooManyRequests,
     TooManyStreams,
     Unprocessable,
+    UnreadableType,
 )
+from .problem_form import PROBLEM_TYPE, title_of
 
 _LOG = logging.getLogger(__name__)
 
 SERVER_ERROR = 500
+UNAVAILABLE = 503
 
 STATUS: Mapping[type[FlywheelError], int] = {
     BadCall: 400,
+    BadTraces: 400,
     BodyCut: 400,
     RunUnnamed: 400,
     NotAuthorized: 401,
@@ -122,6 +128,9 @@ STATUS: Mapping[type[FlywheelError], int] = {
     BodyTooLarge: 413,
     BlobTooLarge: 413,
     PromptTooLarge: 413,
+    TracesTooLarge: 413,
+    UnreadableType: 415,
+    BeyondRows: 416,
     BackwardDifference: 422,
     BadPosition: 422,
     BadProjectName: 422,
@@ -140,6 +149,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     LogBusy: 429,
     TooManyBodies: 429,
     TooManyBytes: 429,
+    TooManyRequests: 429,
     TooManyStreams: 429,
     UpstreamAnswered: 502,
     UpstreamLost: 502,
@@ -159,20 +169,6 @@ STATUS: Mapping[type[FlywheelError], int] = {
 """The status of each error; what is not here is damage or a defect on this side, and answers 500."""
 
 
-class Fault(BaseModel):
-    """A fault, the expectation, and the way out; `facts` are the same for a program."""
-
-    type: str
-    message: str
-    facts: dict[str, Any]
-
-
-class Problem(BaseModel):
-    """The body of every answer that is not a success."""
-
-    error: Fault
-
-
 def error_status(error: FlywheelError) -> int:
     """The status an error answers with."""
     return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), SERVER_ERROR)
@@ -180,7 +176,10 @@ def error_status(error: FlywheelError) -> int:
 
 def problem(status: int, kind: str, message: str, facts: Mapping[str, object]) -> Response:
     """An answer in the one shape."""
-    return reply({"error": {"type": kind, "message": message, "facts": facts}}, status=status)
+    told = {"type": f"urn:flywheel:error:{kind}", "title": title_of(kind), "status": status, "detail": message}
+    answer = reply({**told, "error": {"type": kind, "message": message, "facts": facts}}, status=status)
+    answer.headers["Content-Type"] = PROBLEM_TYPE
+    return answer
 
 
 def refusal(error: FlywheelError) -> Response:
@@ -188,11 +187,21 @@ def refusal(error: FlywheelError) -> Response:
     answer = problem(error_status(error), type(error).__name__, str(error), error.facts)
     if isinstance(error, NotAuthorized):
         answer.headers["WWW-Authenticate"] = 'Bearer realm="flywheel"'
-    if isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams):
-        answer.headers["Retry-After"] = "1"
+    if (seconds := retry_seconds(error)) is not None:
+        answer.headers["Retry-After"] = str(seconds)
+    if isinstance(error, BeyondRows):
+        answer.headers["Content-Range"] = f"bytes */{error.facts['expected']}"
     if isinstance(error, BodyTooSlow):
         answer.headers["Connection"] = "close"
     return answer
+
+
+def retry_seconds(error: FlywheelError) -> int | None:
+    """In how many seconds it makes sense to ask again; None if it does not, or nobody knows."""
+    if isinstance(error, TooManyRequests):
+        return int(str(error.facts["seconds"]))
+    is_full = isinstance(error, LogBusy | TooManyBodies | TooManyBytes | TooManyStreams)
+    return 1 if is_full or error_status(error) == UNAVAILABLE else None
 
 
 def faults(errors: Sequence[Any]) -> list[dict[str, str]]:
@@ -209,7 +218,8 @@ def invalid(errors: Sequence[Any]) -> Response:
 
 def problem_of(description: str) -> dict[str, Any]:
     """The entry for the status of an error in the `responses` of a route."""
-    return {"model": Problem, "description": description}
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": description, "content": {PROBLEM_TYPE: {"schema": schema}}}
 
 
 CUT = problem_of("The connection ended before the whole body had arrived.")
@@ -239,7 +249,7 @@ def _install_ours(app: FastAPI) -> None:
         _LOG.error("%s %s: the database does not answer as expected: %s", request.method, request.url.path, error)
         found = database_error(error)
         cause = found if isinstance(found, StatementEnded) else LogUnavailable(actual=type(error).__name__)
-        return problem(error_status(cause), type(cause).__name__, str(cause), cause.facts)
+        return refusal(cause)
 
 
 def _install_foreign(app: FastAPI) -> None:

@@ -35,7 +35,7 @@ from .admission import ByteLease, lease_bytes
 from .as_of import house_of
 from .bodies import hold_body
 from .errors import ForeignRunName
-from .problems import error_status
+from .problems import error_status, retry_seconds
 
 ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200
@@ -192,5 +192,7 @@ def _refusal(dialect: CallDialect, problem: FlywheelError) -> Response:
         status = actual if actual < 500 or actual == 529 else 502  # noqa: PLR2004  (a failure of the server behind)
         if problem.facts.get("retry_after"):
             headers["Retry-After"] = str(problem.facts["retry_after"])
+    if (seconds := retry_seconds(problem)) is not None:
+        headers["Retry-After"] = str(seconds)
     body = error_body(dialect.api, status, str(problem), type(problem).__name__)
     return JSONResponse(body, status_code=status, headers=headers)

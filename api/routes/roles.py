@@ -32,6 +32,7 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("POST", "/v1/predict/*/cancel"): "operate",
     ("POST", "/v1/predict/*/resume"): "operate",
     ("POST", "/v1/slices"): "operate",
+    ("POST", "/v1/traces"): "ingest",
 }
 """The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""
 

@@ -1,71 +1,147 @@
-"""Rows of datasets and slices on the wire: Arrow or NDJSON, known by their digest."""
+"""Rows of datasets and slices on the wire: Arrow, Parquet or NDJSON, whole or in part, known by their digest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 import polars as pl
-from fastapi import Header, Response
+from fastapi import Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
 from projections.taint import erasures
 
+from ..datasets.kept_files import keep_file, kept_file
 from ..house import House
-from .errors import NotAcceptable
+from .errors import BeyondRows, NotAcceptable
 from .negotiation import preferred_type
 from .problems import problem_of
+from .ranges import wanted_range
 
 ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 NDJSON = "application/x-ndjson"
-OFFERED = (ARROW, NDJSON)
+OFFERED = (ARROW, PARQUET, NDJSON)
 
 ERASED = problem_of("The rows need bytes whose subject was erased.")
 ROWS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The rows.", "content": {media: {} for media in OFFERED}},
+    206: {"description": "The bytes of Range.", "content": {media: {} for media in OFFERED}},
     304: {"description": "They are the ones of If-None-Match."},
-    406: problem_of("Neither Arrow nor NDJSON is accepted."),
+    406: problem_of("Neither Arrow nor Parquet nor NDJSON is accepted."),
     410: ERASED,
+    416: problem_of("The rows have fewer bytes than Range begins at; Content-Range says how many."),
 }
 """Answers of a route that sends rows, beside a missing name."""
 
-_CHUNK = 1 << 20
+_CHUNK: Final = 1 << 20
+_ROW_GROUP: Final = 8_192
+_LZ4: Final = re.compile(r"vnd\.apache\.arrow\.stream\s*;\s*codec\s*=\s*\"?lz4", re.IGNORECASE)
+_SUFFIX: Final = {ARROW: "arrow", PARQUET: "parquet", NDJSON: "ndjson"}
 
-Accept = Annotated[str | None, Header(description=f"{ARROW} (also for */*) or {NDJSON}")]
+Accept = Annotated[
+    str | None, Header(description=f"{ARROW} (also for */*; with `;codec=lz4` compressed), {PARQUET} or {NDJSON}")
+]
 IfNoneMatch = Annotated[str | None, Header(description="the ETag of an earlier answer")]
+IfRange = Annotated[str | None, Header(description="the ETag of the answer that the range is of")]
 
 
-def send_rows(
-    house: House, digest: str, frame_of: Callable[[], pl.DataFrame], accept: str | None, if_none_match: str | None
-) -> Response:
-    """The rows of a digest as the caller accepts them. Raises NotAcceptable.
+class RowsWanted:
+    """What the headers of a request say of the rows that it wants."""
 
-    Once any subject was erased, rows that a caller knows are made again too: what is erased is not confirmed.
+    def __init__(
+        self,
+        request: Request,
+        accept: Accept = None,
+        if_none_match: IfNoneMatch = None,
+        wanted: Annotated[str | None, Header(alias="Range", description="one range of bytes")] = None,
+        if_range: IfRange = None,
+    ) -> None:
+        self.accept = accept if accept is None else ", ".join(request.headers.getlist("accept"))
+        self.if_none_match, self.range, self.if_range = if_none_match, wanted, if_range
+
+    @property
+    def form(self) -> tuple[str, str]:
+        """The media type that is preferred, and the ending of its files. Raises NotAcceptable."""
+        media = preferred_type(self.accept, OFFERED)
+        if media is None:
+            raise NotAcceptable(actual=self.accept, offered=", ".join(OFFERED))
+        is_lz4 = media == ARROW and _LZ4.search(self.accept or "") is not None
+        return media, "lz4.arrow" if is_lz4 else _SUFFIX[media]
+
+    def knows(self, digest: str, tag: str) -> bool:
+        """True if the caller has the rows of this ETag, or names their digest."""
+        tags = {part.strip().removeprefix("W/") for part in (self.if_none_match or "").split(",")}
+        return not tags.isdisjoint({tag, f'"{digest}"', "*"})
+
+
+Wanting = Annotated[RowsWanted, Depends(RowsWanted)]
+
+
+def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], wanted: RowsWanted) -> Response:
+    """The rows of a digest as the caller accepts them. Raises NotAcceptable, BeyondRows.
+
+    They are taken from a kept file, or built and kept. Once any subject was erased, rows that a caller knows and that
+    are not kept are made again too: what is erased is not confirmed.
     """
-    media = preferred_type(accept, OFFERED)
-    if media is None:
-        raise NotAcceptable(actual=accept, offered=", ".join(OFFERED))
-    headers = {"ETag": f'"{digest}"', "Vary": "Accept"}
-    if _is_known(if_none_match, headers["ETag"]) and not erasures(house.views()):
+    media, suffix = wanted.form
+    headers = {
+        "ETag": f'"{digest}.{suffix}.polars-{pl.__version__}"',
+        "Vary": "Accept",
+        "Accept-Ranges": "bytes",
+        "Content-Type": media,
+    }
+    name = f"{digest}.{pl.__version__}.{suffix}"
+    kept = kept_file(house, name)
+    if wanted.knows(digest, headers["ETag"]) and (kept is not None or not erasures(house.views())):
         return Response(status_code=304, headers=headers)
+    if kept is not None:
+        return _send(kept, headers, wanted)
     frame = frame_of()
-    if _is_known(if_none_match, headers["ETag"]):
+    body = encode_rows(frame, suffix)
+    keep_file(house, house.views(), name, frame, body)
+    if wanted.knows(digest, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    body = _encode(frame, media)
-    chunks = (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
-    return StreamingResponse(chunks, media_type=media, headers={**headers, "Content-Length": str(len(body))})
+    return _send(body, headers, wanted)
 
 
-def _is_known(if_none_match: str | None, tag: str) -> bool:
-    tags = {part.strip().removeprefix("W/") for part in (if_none_match or "").split(",")}
-    return tag in tags or "*" in tags
-
-
-def _encode(frame: pl.DataFrame, media: str) -> memoryview:
-    body = BytesIO()
-    if media == ARROW:
-        frame.write_ipc_stream(body, compat_level=pl.CompatLevel.oldest())
+def _send(body: Path | memoryview, headers: dict[str, str], wanted: RowsWanted) -> Response:
+    size = body.stat().st_size if isinstance(body, Path) else len(body)
+    part = wanted_range(wanted.range, wanted.if_range, headers["ETag"], size)
+    if part is None:
+        status, part = 200, range(size)
+    elif not part:
+        raise BeyondRows(actual=wanted.range, expected=size)
     else:
+        status = 206
+        headers = {**headers, "Content-Range": f"bytes {part.start}-{part.stop - 1}/{size}"}
+    chunks = _read(body.open("rb"), part) if isinstance(body, Path) else _cut(body, part)
+    return StreamingResponse(chunks, status_code=status, headers={**headers, "Content-Length": str(len(part))})
+
+
+def _cut(body: memoryview, part: range) -> Iterator[memoryview]:
+    return (body[start : min(start + _CHUNK, part.stop)] for start in range(part.start, part.stop, _CHUNK))
+
+
+def _read(file: Any, part: range) -> Iterator[bytes]:
+    """The bytes of an open file, which stays readable also if it is removed meanwhile."""
+    with file:
+        file.seek(part.start)
+        for start in range(part.start, part.stop, _CHUNK):
+            yield file.read(min(_CHUNK, part.stop - start))
+
+
+def encode_rows(frame: pl.DataFrame, suffix: str) -> memoryview:
+    """The rows in the form of an ending: `arrow`, `lz4.arrow`, `parquet` or `ndjson`."""
+    body = BytesIO()
+    if suffix == "parquet":
+        frame.write_parquet(body, row_group_size=_ROW_GROUP)
+    elif suffix == "ndjson":
         frame.write_ndjson(body)
+    else:
+        compression: Literal["lz4", "uncompressed"] = "lz4" if suffix == "lz4.arrow" else "uncompressed"
+        frame.write_ipc_stream(body, compression=compression, compat_level=pl.CompatLevel.oldest())
     return body.getbuffer()

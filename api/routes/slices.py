@@ -18,7 +18,7 @@ from .access import Caller
 from .as_of import LIMIT, HouseOf, Limit, Reading, mark, reply, sorted_after
 from .errors import Unprocessable
 from .problems import NO_TEXT, SLOW, problem_of
-from .rows import ERASED, ROWS, Accept, IfNoneMatch, send_rows
+from .rows import ERASED, ROWS, Wanting, send_rows
 from .schemas import answer_of
 from .small_bodies import TOO_LARGE
 
@@ -100,14 +100,12 @@ def one_slice(views: Reading, group: Group) -> Response:
     response_class=Response,
     responses={404: _MISSING, **ROWS},
 )
-def rows(
-    house: HouseOf, views: Reading, group: Group, accept: Accept = None, if_none_match: IfNoneMatch = None
-) -> Response:
-    """An Arrow IPC stream or NDJSON, recomputed from the log and verified. The ETag is the rows' digest."""
+def rows(house: HouseOf, views: Reading, group: Group, wanted: Wanting) -> Response:
+    """An Arrow IPC stream, Parquet or NDJSON, built from the log and verified, whole or a range of bytes."""
     found = queries.find_slice(views, group)
 
     def build_rows() -> Any:
         at = house.views(Position(found.upto))
         return again(found, lambda: build_dataset(house.store, house.blobs, at, found.parse_query())).rows
 
-    return send_rows(house, found.dataset, build_rows, accept, if_none_match)
+    return send_rows(house, found.dataset, build_rows, wanted)

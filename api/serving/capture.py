@@ -42,6 +42,8 @@ NAME_MOST: Final = 200
 
 SWEEP: Final = "ext-proxy"
 OUTSIDE_ENVIRONMENT: Final = "outside"
+NOTHING: Final = Blob(JSON_TYPE, b"[]")
+"""The plan and the memory of a run from outside. It is put before an event names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,35 +152,29 @@ class Capture:
             self._known.pop(_key(opening), None)
 
     def _start_event(self, opening: RunOpening) -> RunStarted:
-        """The first event: a run of an agent that is not ours, of which no plan and no memory is known."""
-        nothing = Blob(JSON_TYPE, b"[]")
-        self.house.blobs.put([nothing])
-        return RunStarted(
-            run=opening.run,
-            spec=Spec(
-                spec_id=opening.run,
-                template=opening.task,
-                env_seed=0,
-                group_id=opening.group,
-                sibling_index=0,
-                sweep=SWEEP,
-            ),
-            task_spec=TaskSpec(
-                task_spec_id=opening.task,
-                instruction="",
-                task_class=opening.task,
-                environment=OUTSIDE_ENVIRONMENT,
-                max_steps=0,
-                success_conditions=(),
-            ),
-            artifact=Artifact(
-                weights=opening.weights, memory=Memory(upto=0, folds={}, without=(), digest=nothing.digest)
-            ),
-            executor=EXECUTOR,
-            plan=nothing.digest,
-            applied=(),
-            arm=None,
-        )
+        self.house.blobs.put([NOTHING])
+        return outside_start(opening.run, opening.group, opening.task, SWEEP, EXECUTOR, opening.weights)
+
+
+def outside_start(run: str, group: str, task: str, sweep: str, executor: str, weights: str = "base") -> RunStarted:
+    """The first event of a run of an agent that is not ours: no plan and no memory is known of it. It names NOTHING."""
+    return RunStarted(
+        run=run,
+        spec=Spec(spec_id=run, template=task, env_seed=0, group_id=group, sibling_index=0, sweep=sweep),
+        task_spec=TaskSpec(
+            task_spec_id=task,
+            instruction="",
+            task_class=task,
+            environment=OUTSIDE_ENVIRONMENT,
+            max_steps=0,
+            success_conditions=(),
+        ),
+        artifact=Artifact(weights=weights, memory=Memory(upto=0, folds={}, without=(), digest=NOTHING.digest)),
+        executor=executor,
+        plan=NOTHING.digest,
+        applied=(),
+        arm=None,
+    )
 
 
 def call_event(

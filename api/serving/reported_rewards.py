@@ -6,13 +6,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from eventlog.blobs import Blob
-from eventlog.events import AnyEvent, ModelCalled, RewardGraded, RewardTerms, RunFinished, RunMissing, RunStarted, Usage
+from eventlog.events import (
+    AnyEvent,
+    ModelCalled,
+    RewardGraded,
+    RewardTerms,
+    RunFinished,
+    RunMissing,
+    RunStarted,
+    RunStatus,
+    Usage,
+)
 from eventlog.store import START, Append, Committed, Position
 
 from ..errors import Unknown
 from ..house import House
 from ..run_owners import actors_of, api_actor, refuse_others
+from .capture import NOTHING
 from .errors import RewardReported, RunClosed
 
 VERSION: Final = "reported"
@@ -48,7 +58,7 @@ def report_reward(
             if (found.reward.score, found.reward.passed) != (score_micro, passed):
                 raise RewardReported(run=run, actual=found.reward.score)
             return found.position
-        events = (*_end(house, run, found), _reward(run, found.group, score_micro, passed=passed))
+        events = (*_end(house, run, found), reported_reward(run, found.group, score_micro, passed=passed))
         actor = found.actor if found.actor in actors_of(token) else api_actor(token)
         append = Append(stream=f"run/{run}", events=events, actor=actor, expect=found.version)
         (outcome,) = house.store.append([append])
@@ -88,28 +98,37 @@ def _check(found: _Ended, token: str, run: str, *, is_others: bool) -> None:
 def _end(house: House, run: str, found: _Ended) -> tuple[AnyEvent, ...]:
     if found.is_finished:
         return ()
-    nothing = Blob("application/json", b"[]")
-    house.blobs.put([nothing])
-    usage = Usage(
-        actions=None,
-        wall_microseconds=None,
-        input_tokens=_total(call.input_tokens for call in found.calls),
-        output_tokens=_total(call.output_tokens for call in found.calls),
+    house.blobs.put([NOTHING])
+    tokens = (
+        known_total(call.input_tokens for call in found.calls),
+        known_total(call.output_tokens for call in found.calls),
     )
-    finished = RunFinished(
-        run=run, status="completed", fingerprint=_NO_STATE, end_state=nothing.digest, mutations=0, usage=usage
-    )
-    return (finished,)
+    return (outside_end(run, "completed", tokens),)
 
 
-def _total(counts: Iterable[int | None]) -> int | None:
+def outside_end(
+    run: str,
+    status: RunStatus,
+    tokens: tuple[int | None, int | None],
+    actions: int | None = None,
+    wall_microseconds: int | None = None,
+) -> RunFinished:
+    """The end of a run from outside, whose end state nobody knows. It names NOTHING. `tokens` are read and written."""
+    read, written = tokens
+    usage = Usage(actions=actions, wall_microseconds=wall_microseconds, input_tokens=read, output_tokens=written)
+    return RunFinished(
+        run=run, status=status, fingerprint=_NO_STATE, end_state=NOTHING.digest, mutations=0, usage=usage
+    )
+
+
+def known_total(counts: Iterable[int | None]) -> int | None:
     """Sum of token counts; None if one is unknown."""
     found = list(counts)
     known = [count for count in found if count is not None]
     return sum(known) if len(known) == len(found) else None
 
 
-def _reward(run: str, group: str, score: int, *, passed: bool) -> RewardGraded:
+def reported_reward(run: str, group: str, score: int, *, passed: bool) -> RewardGraded:
     """The reward that was reported. What the run cost is not known, so its value is not either."""
     return RewardGraded(
         run=run,

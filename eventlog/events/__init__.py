@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .rewrites import *
     from .runs import *
     from .suites import *
+    from .traces import *
     from .training import *
     from .union import *
     from .webhooks import *
@@ -84,6 +85,7 @@ NAMES: dict[str, str] = {
         "SweepPlanned Trials Usage"
     ),
     "suites": ("Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"),
+    "traces": "SpanId SpansKept TraceSource",
     "training": (
         "Aggregation Algorithm Amount Amount64 AnyStageConfig BaseAdded CheckpointFile CheckpointPublished "
         "CheckpointSaved DpoConfig Form "

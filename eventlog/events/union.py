@@ -19,6 +19,7 @@ from . import (
     rewrites,
     runs,
     suites,
+    traces,
     training,
     webhooks,
 )
@@ -38,6 +39,7 @@ AnyEvent = (
     | runs.StepVerified
     | runs.RunFinished
     | runs.RunMissing
+    | traces.SpansKept
     | rewards.RewardGraded
     | rewards.JudgeOpined
     | recovery.RecoveryDecided

@@ -132,9 +132,9 @@ def test_the_champion_of_every_position_is_who_was_pointed_last_before_it(flywhe
 @pytest.mark.writes
 def test_the_champion_is_pointed_and_put_back_with_a_reason(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    assert flywheel("champion", "point", promoted, "--reason", "by hand")[0] == 0
+    assert flywheel("champion", "point", promoted, "--reason", "by hand", "--yes")[0] == 0
     assert shown(flywheel, "champion", "show")["champion"] == promoted
-    code, out, _ = flywheel("champion", "back", "--reason", "test")
+    code, out, _ = flywheel("champion", "back", "--reason", "test", "--yes")
     assert code == 0
     assert "base@0 is champion again" in out
     assert shown(flywheel, "champion", "show")["reason"] == "test"

@@ -16,6 +16,7 @@ from api.house import House
 from api.tokens import issue, revoke
 from benchmarks.made import encoded_of_run
 from eventlog.database import open_engine
+from eventlog.events import RunStarted
 from projections.champions import CHAMPION, CHAMPIONS
 from tests.conftest import Database
 
@@ -162,7 +163,7 @@ def test_what_is_not_there_is_a_page_that_says_so(visit: TestClient, house: Hous
     assert 'role="alert"' in answer.text
     assert "text/html" in answer.headers["content-type"]
     assert visit.get("/ui/runs?nonsense=1").status_code == 422
-    assert visit.get("/v1/nowhere").headers["content-type"] == "application/json"
+    assert visit.get("/v1/nowhere").headers["content-type"] == "application/problem+json"
 
 
 def test_no_filter_tells_what_sealed_runs_earned(visit: TestClient, house: House) -> None:
@@ -173,6 +174,25 @@ def test_no_filter_tells_what_sealed_runs_earned(visit: TestClient, house: House
     page = visit.get("/ui/runs/eval-1__challenger__marketplace.phone_reveal__seed10000__r0").text
     assert "The gate alone tells" in page
     assert not re.search(r"score \d|Passed by|Failed by", page)
+
+
+def test_runs_are_filtered_by_text_and_by_when_they_began(visit: TestClient, house: House) -> None:
+    sign_in(visit, issue(house.store, "looker", "test", "read"))
+    began = list(house.store.read(types=["RunStarted"]))
+
+    def shown(query: str) -> list[str]:
+        return re.findall(r'name="pick" value="([^"]+)"', visit.get(f"/ui/runs?{query}").text)
+
+    names: list[str] = [each.event.run for each in began if isinstance(each.event, RunStarted)]
+    assert shown(f"since={began[3].position - 1}&until={began[5].position}") == names[3:6]
+    assert shown(f"text={names[4].upper()}") == [names[4]]
+    assert shown("text=no+such+text") == []
+    first = visit.get("/ui/runs?since=1").text
+    assert shown("since=1") == names[:50]
+    (after,) = set(re.findall(r"after=(\d+)", first))
+    assert "since=1" in first
+    assert shown(f"since=1&after={after}") == names[50:100]
+    assert visit.get("/ui/runs?since=yesterday").status_code == 422
 
 
 def test_pages_look_at_no_more_rows_in_a_log_ten_times_longer(

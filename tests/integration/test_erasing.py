@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.house import House, open_house
-from api.routes.datasets import NDJSON
+from api.routes.rows import NDJSON
 from api.settings import read_settings
 from eventlog.blobs import Blob, BlobStore, PostgresBlobs
 from eventlog.chain import canonical

@@ -125,6 +125,17 @@ def test_unknown_paths_and_methods_have_the_shape_of_every_error(client: TestCli
 
 
 @pytest.mark.reads
+def test_an_error_is_a_problem_of_rfc_9457(client: TestClient) -> None:
+    for path in ("/v1/runs/nobody", "/v1/nothing", "/v1/runs?limit=0", "/v1/runs?as_of=x"):
+        answer = client.get(path)
+        told = answer.json()
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert (told["status"], told["detail"]) == (answer.status_code, told["error"]["message"])
+        assert told["type"] == f"urn:flywheel:error:{told['error']['type']}"
+    assert client.get("/v1/runs?limit=0").json()["title"] == "Invalid request"
+
+
+@pytest.mark.reads
 def test_a_defect_answers_500_without_a_trace(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_args: object, **_kwargs: object) -> None:
         raise ZeroDivisionError("secret detail")
@@ -155,7 +166,7 @@ def test_damage_is_a_defect_on_this_side_and_all_else_names_what_a_caller_can_do
     assert {error_status(kind.__new__(kind)) for kind in (BrokenChain, CorruptRow, BlobDamaged, DatasetDiffers)} == {
         500
     }
-    assert set(STATUS.values()) == {400, 401, 403, 404, 406, 408, 409, 410, 413, 422, 429, 502, 503}
+    assert set(STATUS.values()) == {400, 401, 403, 404, 406, 408, 409, 410, 413, 415, 416, 422, 429, 502, 503}
 
 
 @pytest.mark.reads

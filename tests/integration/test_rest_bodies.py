@@ -253,7 +253,7 @@ def test_a_connection_that_ends_within_a_body_is_no_defect(
 
 # Routes whose body is a few fields ------------------------------------------------------------------------------------
 
-LARGE = {"/v1/blobs", "/v1/events", "/v1/predict"}
+LARGE = {"/v1/blobs", "/v1/events", "/v1/predict", "/v1/traces"}
 """Routes that bound their bodies themselves, because these may be large."""
 NO_BODY = {"/v1/predict/{run_id}/cancel", "/v1/predict/{run_id}/resume"}
 SMALL = sorted({path for method, path in EVERY if method != "GET"} - LARGE - NO_BODY)

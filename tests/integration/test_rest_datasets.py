@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 
 from api.datasets.freeze import build_dataset, freeze_dataset
 from api.house import House
-from api.routes.datasets import ARROW, NDJSON
 from api.routes.negotiation import preferred_type
+from api.routes.rows import ARROW, NDJSON, PARQUET
 from eventlog.blobs import PostgresBlobs
 from eventlog.events import DatasetFrozen, SftQuery
 from projections.datasets.plan_rows import SCHEMA
@@ -45,7 +45,8 @@ def test_rows_come_as_arrow_for_polars_and_pyarrow(client: TestClient, digest: s
     headers = {} if accept is None else {"Accept": accept}
     answer = client.get(f"/v1/datasets/{digest}/rows", headers=headers)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, ARROW)
-    assert (answer.headers["ETag"], answer.headers["Vary"]) == (f'"{digest}"', "Accept")
+    assert answer.headers["ETag"].startswith(f'"{digest}.arrow.')
+    assert (answer.headers["Vary"], answer.headers["Accept-Ranges"]) == ("Accept", "bytes")
     frame = pl.read_ipc_stream(BytesIO(answer.content))
     assert frame.schema == pl.Schema(SCHEMA)
     table = pa.ipc.open_stream(answer.content).read_all()
@@ -77,9 +78,12 @@ def test_other_kinds_are_406_and_the_offer_is_listed(client: TestClient, digest:
 
 
 def test_known_rows_are_not_sent_again(client: TestClient, digest: str) -> None:
-    for tag in (f'"{digest}"', f'"x", W/"{digest}"', "*"):
+    sent = client.get(f"/v1/datasets/{digest}/rows").headers["ETag"]
+    for tag in (sent, f'"{digest}"', f'"x", W/"{digest}"', "*"):
         answer = client.get(f"/v1/datasets/{digest}/rows", headers={"If-None-Match": tag})
-        assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", f'"{digest}"')
+        assert (answer.status_code, answer.content, answer.headers["ETag"]) == (304, b"", sent)
+    other = {"If-None-Match": sent, "Accept": PARQUET}
+    assert client.get(f"/v1/datasets/{digest}/rows", headers=other).status_code == 200
     assert client.get(f"/v1/datasets/{digest}/rows", headers={"If-None-Match": '"x"'}).status_code == 200
 
 
@@ -125,3 +129,19 @@ def test_lost_blobs_are_said_to_be_missing(client: TestClient, digest: str, monk
 )
 def test_the_most_specific_range_decides(accept: str, expected: str | None) -> None:
     assert preferred_type(accept, ("a/x", "a/y")) == expected
+
+
+def test_datasets_are_listed_by_fields_of_their_query(client: TestClient, house: House, digest: str) -> None:
+    other = SftQuery(environment="nowhere")
+    for query, expected in (
+        ('{"kind": "sft"}', [digest]),
+        (json.dumps(SftQuery().model_dump(mode="json")), [digest]),
+        ('{"kind": "grpo"}', []),
+        (json.dumps({"environment": other.environment}), []),
+        ('{"no_such_field": 1}', []),
+    ):
+        listed = client.get("/v1/datasets", params={"query": query}).json()
+        assert ([each["dataset"] for each in listed["datasets"]], listed["next"]) == (expected, None)
+    for query in ("grpo", "[1]", "[" * 3_000):
+        answer = client.get("/v1/datasets", params={"query": query})
+        assert (answer.status_code, answer.json()["error"]["type"]) == (422, "Unprocessable")

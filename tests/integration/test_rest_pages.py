@@ -208,7 +208,7 @@ def test_a_short_digest_names_a_dataset(client: TestClient, house: House) -> Non
     record(house.store, house.blobs, SampleRun("r1"))
     digest = freeze_dataset(house.store, build_dataset(house.store, house.blobs, house.views(), SftQuery()), "test")
     assert client.get(f"/v1/datasets/{digest[:8]}").json() == client.get(f"/v1/datasets/{digest}").json()
-    assert client.get(f"/v1/datasets/{digest[:9]}/rows").headers["ETag"] == f'"{digest}"'
+    assert client.get(f"/v1/datasets/{digest[:9]}/rows").headers["ETag"].startswith(f'"{digest}.')
     assert client.get(f"/v1/datasets/{digest[:9]}/card").status_code == 200
     assert client.get(f"/v1/datasets/{digest[:7]}").status_code == 422
     saved = [sample("CheckpointSaved", checkpoint=f"abcdef01{end * 56}") for end in "12"]

@@ -38,6 +38,7 @@ EMPTY_HANDED = {
     ("POST", "/v1/runs/{run_id}/opinion"): 422,
     ("POST", "/v1/runs/{run_id}/reward"): 422,
     ("POST", "/v1/slices"): 422,
+    ("POST", "/v1/traces"): 415,
 }
 """What answers a request without a body or a question otherwise than 200, or 404 where its path names something."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 
 import pytest
 from fastapi.testclient import TestClient
@@ -165,7 +166,7 @@ def test_an_operator_who_says_no_changes_nothing(flywheel: Flywheel, monkeypatch
     monkeypatch.setattr("api.cli.output.ERR._force_terminal", True)
     monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
     assert flywheel("runs", "withdraw", PROPOSER, *REASON)[0] == 1
-    assert flywheel("champion", "back", "--withdraw-tainted", *REASON)[0] == 1
+    assert flywheel("champion", "back", "--withdraw-tainted", *REASON, "--yes")[0] == 1
     assert shown(flywheel, "log", "head") == before
 
 
@@ -201,13 +202,13 @@ def test_back_withdraws_what_the_champion_that_is_left_has_played_since_it_was_p
     flywheel: Flywheel, house: House
 ) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    assert flywheel("champion", "point", promoted, "--reason", "again")[0] == 0
+    assert flywheel("champion", "point", promoted, "--reason", "again", "--yes")[0] == 0
     left, before = champion(house), house.store.head()
     same_content = left.model_copy(update={"memory": left.memory.model_copy(update={"upto": 650})})
     start(house, "ext-1", left)
     start(house, "ext-2", same_content)
     start(house, "ext-3", Artifact(weights="other", memory=left.memory))
-    moved = shown(flywheel, "champion", "back", "--withdraw-tainted", *REASON)
+    moved = shown(flywheel, "champion", "back", "--withdraw-tainted", *REASON, "--yes")
     assert (moved["champion"], moved["withdrawn"]) == ("base@0", ["ext-1", "ext-2"])
     assert moved["tainted"]["runs"] == ["ext-1", "ext-2"]
     events = [item for item in house.store.read(after=before) if item.event.type != "RunStarted"]
@@ -219,8 +220,8 @@ def test_back_withdraws_what_the_champion_that_is_left_has_played_since_it_was_p
 
 def test_back_says_when_there_is_nothing_to_withdraw(flywheel: Flywheel) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    assert flywheel("champion", "point", promoted, "--reason", "again")[0] == 0
-    code, out, _ = flywheel("champion", "back", "--withdraw-tainted", *REASON)
+    assert flywheel("champion", "point", promoted, "--reason", "again", "--yes")[0] == 0
+    code, out, _ = flywheel("champion", "back", "--withdraw-tainted", *REASON, "--yes")
     assert code == 0
     assert "has played no runs" in out
     assert "base@0 is champion again" in out
@@ -228,13 +229,30 @@ def test_back_says_when_there_is_nothing_to_withdraw(flywheel: Flywheel) -> None
 
 def test_back_shows_what_was_learned_and_how_much_is_withdrawn(flywheel: Flywheel, house: House) -> None:
     promoted = shown(flywheel, "champion", "history")[1]["champion"]
-    assert flywheel("champion", "point", promoted, "--reason", "again")[0] == 0
+    assert flywheel("champion", "point", promoted, "--reason", "again", "--yes")[0] == 0
     start(house, "ext-1", champion(house))
-    code, out, _ = flywheel("champion", "back", "--withdraw-tainted", *REASON)
+    code, out, _ = flywheel("champion", "back", "--withdraw-tainted", *REASON, "--yes")
     assert code == 0
     assert "ext-1" in out
     assert "nothing was learned from them" in out
     assert "withdrawn: 1 run" in out
+
+
+@pytest.mark.parametrize(
+    ("answer", "moves"), [("", False), ("n\n", False), ("y\n", True)], ids=["nothing", "no", "yes"]
+)
+@pytest.mark.parametrize("words", [("back",), ("point", "base@0")], ids=" ".join)
+def test_a_move_that_is_piped_shows_what_changes_and_waits_for_an_answer(
+    flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], answer: str, moves: bool
+) -> None:
+    promoted = shown(flywheel, "champion", "history")[1]["champion"]
+    assert flywheel("champion", "point", promoted, "--reason", "again", "--yes")[0] == 0
+    head = house.store.head()
+    monkeypatch.setattr("sys.stdin", StringIO(answer))
+    code, _, err = flywheel("champion", *words, *REASON)
+    assert (code == 0, house.store.head() > head) == (moves, moves)
+    assert f"{promoted} -> base@0: " in err
+    assert "--yes" in err
 
 
 def test_a_move_that_is_refused_withdraws_nothing(house: House) -> None:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from api.cli.commands import COMMANDS
+from api.dashboard.pages import HELP
 from api.settings import Settings
 
 ROOT = Path(__file__).parents[2]
@@ -37,8 +38,21 @@ def test_the_image_is_built_from_what_is_there_and_from_pinned_images() -> None:
     assert [name for name in sources if not (ROOT / name).exists()] == []
     allowed = {line[1:] for line in (ROOT / ".containerignore").read_text("utf-8").splitlines() if line.startswith("!")}
     assert {name.partition("/")[0] for name in sources} == allowed
+    stages = [rest.split(" AS ")[1] for word, rest in instructions() if word == "FROM" and " AS " in rest]
     images = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
-    assert all(re.search(r":\d", image) for image in images)
+    assert all(image in stages or re.search(r":\d", image) for image in images)
+
+
+def test_the_image_holds_the_documentation_where_the_server_looks_for_it() -> None:
+    """It is built in a stage of its own, with the pinned generator, into the folder that the package brings along."""
+    site = next(line.split()[1] for line in (ROOT / "mkdocs.yml").read_text("utf-8").splitlines() if "site_dir" in line)
+    assert (ROOT / site).resolve() == HELP.resolve()
+    words = [f"{word} {rest}" for word, rest in instructions()]
+    built = next(place for place, line in enumerate(words) if "mkdocs build" in line)
+    copied = words.index(f"COPY --from=pages /src/{site} {site}")
+    installed = next(place for place, line in enumerate(words) if line.endswith("--no-deps ."))
+    assert words.index("FROM sources AS pages") < built < words.index("FROM sources AS build") < copied < installed
+    assert "mkdocs-material==" in (ROOT / "requirements/dev.txt").read_text("utf-8")
 
 
 def test_every_package_is_copied_into_the_image() -> None:

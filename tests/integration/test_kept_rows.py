@@ -1,0 +1,135 @@
+"""Rows of datasets in Parquet and in parts, and the files in which they are kept."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from fastapi.testclient import TestClient
+from polars.testing import assert_frame_equal
+
+from api.app import create_app
+from api.datasets.freeze import build_dataset, freeze_dataset
+from api.datasets.kept_files import dataset_folder, has_subject
+from api.house import House
+from api.routes.rows import ARROW, NDJSON, PARQUET
+from api.tokens import issue
+from eventlog.events import SftQuery
+
+from .test_erasing import record as record_person
+from .test_rest_samples import SampleRun, append, planned, record, template
+
+LZ4 = f"{ARROW};codec=lz4"
+
+
+@pytest.fixture
+def house(empty_house: House, tmp_path: Path) -> House:
+    """A house that keeps files."""
+    settings = empty_house.settings.model_copy(update={"home": tmp_path, "dataset_bytes": 2**20})
+    return replace(empty_house, settings=settings)
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[TestClient]:
+    headers = {"Authorization": f"Bearer {issue(house.store, 'reader', 'test', 'read')}"}
+    with TestClient(create_app(house), headers=headers) as found:
+        yield found
+
+
+@pytest.fixture
+def digest(house: House) -> str:
+    append(house.store, "sweep/s1", planned(template()))
+    record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", group="g2"))
+    return freeze_dataset(house.store, build_dataset(house.store, house.blobs, house.views(), SftQuery()), "test")
+
+
+def read(media: str, body: bytes) -> pl.DataFrame:
+    if media == PARQUET:
+        return pl.read_parquet(BytesIO(body))
+    return pl.read_ndjson(BytesIO(body)) if media == NDJSON else pl.read_ipc_stream(BytesIO(body))
+
+
+def test_every_form_holds_the_same_rows_has_an_etag_of_its_own_and_is_kept(
+    client: TestClient, house: House, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = build_dataset(house.store, house.blobs, house.views(), SftQuery()).rows
+    sent = {}
+    for media in (ARROW, LZ4, PARQUET, NDJSON):
+        answer = client.get(f"/v1/datasets/{digest}/rows", headers={"Accept": media})
+        assert (answer.status_code, answer.headers["Content-Type"]) == (200, media.partition(";")[0])
+        found = read(media, answer.content)
+        assert_frame_equal(
+            found.select(rows.columns) if media != NDJSON else found.select("run"),
+            rows if media != NDJSON else rows.select("run"),
+        )
+        sent[media] = (answer.headers["ETag"], answer.content)
+    assert len({tag for tag, _ in sent.values()}) == 4
+    assert len(list(dataset_folder(house).iterdir())) == 4
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise AssertionError("the rows were built again")
+
+    monkeypatch.setattr("api.routes.datasets.load", fail)
+    for media, (tag, body) in sent.items():
+        answer = client.get(f"/v1/datasets/{digest}/rows", headers={"Accept": media})
+        assert (answer.headers["ETag"], answer.content) == (tag, body)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_part_is_sent_where_a_range_asks_for_one(client: TestClient, digest: str, is_kept: bool) -> None:
+    path = f"/v1/datasets/{digest}/rows"
+
+    def ask(**headers: str) -> Any:
+        if not is_kept:
+            for file in dataset_folder(client.app.state.house).glob("*"):  # type: ignore[attr-defined]
+                file.unlink()
+        return client.get(path, headers={"Accept": PARQUET, **headers})
+
+    whole = ask()
+    size, tag = len(whole.content), whole.headers["ETag"]
+    part = ask(Range="bytes=4-9")
+    assert (part.status_code, part.content, part.headers["Content-Length"]) == (206, whole.content[4:10], "6")
+    assert part.headers["Content-Range"] == f"bytes 4-9/{size}"
+    assert ask(Range="bytes=-4").content == b"PAR1"
+    beyond = ask(Range=f"bytes={size}-")
+    assert (beyond.status_code, beyond.headers["Content-Range"]) == (416, f"bytes */{size}")
+    assert beyond.json()["error"]["type"] == "BeyondRows"
+    assert ask(Range="bytes=4-9", **{"If-Range": tag}).status_code == 206
+    assert ask(Range="bytes=4-9", **{"If-Range": '"other"'}).content == whole.content
+
+
+def test_what_was_not_used_for_longest_makes_room(client: TestClient, house: House, digest: str) -> None:
+    path, folder = f"/v1/datasets/{digest}/rows", dataset_folder(house)
+    for media in (ARROW, PARQUET):
+        client.get(path, headers={"Accept": media})
+    sizes = {file: file.stat().st_size for file in folder.iterdir()}
+    arrow = next(file for file in sizes if file.suffix == ".arrow")
+    parquet = next(file for file in sizes if file.suffix == ".parquet")
+    os.utime(arrow, (1, 1))
+    os.utime(parquet, (2, 2))
+    (abandoned := folder / "x.part").write_bytes(b"")
+    os.utime(abandoned, (1, 1))
+    client.get(path, headers={"Accept": ARROW})  # used now
+    bound = house.settings.model_copy(update={"dataset_bytes": sizes[arrow] + sizes[parquet]})
+    client.app.state.house = replace(house, settings=bound)  # type: ignore[attr-defined]
+    client.get(path, headers={"Accept": NDJSON})
+    assert {file.suffix for file in folder.iterdir()} == {".arrow", ".ndjson"}
+    few = house.settings.model_copy(update={"dataset_bytes": 10})
+    client.app.state.house = replace(house, settings=few)  # type: ignore[attr-defined]
+    assert client.get(path, headers={"Accept": LZ4}).status_code == 200
+    assert {file.suffix for file in folder.iterdir()} == {".arrow", ".ndjson"}
+
+
+def test_rows_of_a_run_with_a_subject_are_not_kept(client: TestClient, house: House) -> None:
+    record_person(house)
+    built = build_dataset(house.store, house.blobs, house.views(), SftQuery())
+    assert has_subject(house.views(), built.rows)
+    digest = freeze_dataset(house.store, built, "test")
+    assert client.get(f"/v1/datasets/{digest}/rows").status_code == 200
+    assert not dataset_folder(house).exists()
