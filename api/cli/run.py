@@ -31,6 +31,7 @@ from ..environments.connect import Placed, Where, placed_at
 from ..environments.suites import pin_suite
 from ..house import House
 from ..sweeps.executors import Way, executor_of
+from ..training.weights import folders_of
 from . import course_options as options
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
@@ -160,7 +161,9 @@ def _go(
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
     client = placed.environment
-    with executor_of(way, house.settings, inside=placed.inside, agent=agent) as doing, reporter.show_live():
+    own = folders_of(house)  # a champion may be a checkpoint
+    playing = executor_of(way, house.settings, inside=placed.inside, folder_of=own, agent=agent)
+    with playing as doing, reporter.show_live():
         follows_plan = doing.name not in PLANLESS
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)
         controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)
