@@ -5,8 +5,8 @@ Every executor for models uses `worth_telling` and `advice_lines`. What is told 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeGuard
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, TypeGuard, TypeVar
 
 from eventlog.events import Applied, PieceKind, Template
 
@@ -23,6 +23,8 @@ BUDGET: Final = 1_200
 BRIEF_BUDGET: Final = 300
 """Most bytes of advice per task for small models: about 75 tokens of English."""
 
+_Ranked = TypeVar("_Ranked")
+
 _TOLD: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
 """Kinds whose pieces are told even if they are changes of a plan. Lessons in words of every kind are told."""
 
@@ -38,7 +40,7 @@ def worth_telling(
     found = {each.piece: each for each in held if is_tellable(each, template, environment)}
     scores = dict(rank_texts(template.instruction, {name: lesson.words for name, lesson in found.items()}))
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
-    return tuple(_within(budget, (found[name] for name in best)))
+    return tuple(fill_budget(budget, (found[name] for name in best), lambda each: each.text))
 
 
 def tell_trial(
@@ -88,10 +90,11 @@ def applied_of(told: Iterable[OccasionPiece]) -> tuple[Applied, ...]:
     return tuple(Applied(piece=each.piece, kind=each.kind, step=number) for number, each in enumerate(told))
 
 
-def _within(budget: int, ranked: Iterable[OccasionPiece]) -> Iterator[OccasionPiece]:
+def fill_budget(budget: int, ranked: Iterable[_Ranked], text_of: Callable[[_Ranked], str]) -> Iterator[_Ranked]:
+    """The first of what is ranked whose texts fit into what is left of a budget of bytes, at most MOST."""
     left, number = budget, 0
     for each in ranked:
-        size = len(clean_text(each.text).encode())
+        size = len(clean_text(text_of(each)).encode())
         if size <= left and number < MOST:
             left, number = left - size, number + 1
             yield each

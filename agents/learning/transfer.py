@@ -1,7 +1,6 @@
-"""Transfer: what was promoted elsewhere, proposed for tasks that fail: lessons of clusters, changes of plans. Pure.
+"""Transfer: a lesson that was promoted in one cluster of tasks, proposed for tasks of another that fail. Pure.
 
-The copy is a piece of its own, with its own occasion and its own evidence. So each cluster, and each way to use what
-was learned, decides for itself.
+The copy is a piece of its own, with its own occasion and its own evidence. So each cluster decides for itself.
 """
 
 from __future__ import annotations
@@ -11,13 +10,9 @@ from typing import Final
 
 from eventlog.events import PieceKind, Template
 
-from ..plans import place_of
-from .advice import is_tellable
 from .capture import Captured
-from .inspection_hints import hint_in_words
-from .occasions import AnyPiece, OccasionPiece, planned_page
+from .occasions import OccasionPiece
 from .ranking import word_share
-from .retrieval import anchor_pieces, overlay_memory
 
 LEAST_SHARE: Final = 250_000
 """Least share of an instruction's words (millionths) that a lesson must have to be tried in another cluster."""
@@ -40,25 +35,6 @@ def transfer(
             best = min(fitting, key=lambda each: (-shares[each.piece], -each.wins, each.piece))
             copy = _copy(best, template, runs[template.template_id])
             found.setdefault(copy.name, copy)
-    return tuple(found[name] for name in sorted(found))
-
-
-def say_promoted(environment: str, template: Template, pieces: Iterable[AnyPiece], run: str) -> tuple[Captured, ...]:
-    """Promoted changes of a task's plan as hints in words, for an agent that follows none; `run` failed without them.
-
-    Only what memory would apply to the plan is said. What is told as it is, and what has no words, is left out.
-    """
-    plan, found = template.plan_steps, dict[str, Captured]()
-    silent = [each for each in pieces if not is_tellable(each, template, environment)]
-    applied = {item.piece for item in overlay_memory(plan, template.instruction, environment, silent).applied}
-    for piece in anchor_pieces(plan, template.instruction, environment, silent):
-        place = place_of(plan, piece.anchor)
-        if piece.piece not in applied or place is None:
-            continue
-        page, trust = planned_page(plan, place), min(1_000_000, max(0, piece.confidence))
-        said = hint_in_words(environment, template, plan[place], piece.change, page, run, trust)
-        if said is not None:
-            found[said.name] = said
     return tuple(found[name] for name in sorted(found))
 
 

@@ -55,6 +55,7 @@ def sweep(
     agent: options.AgentOf = None,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
+    told: options.ToldMemory = False,
     verify_steps: options.VerifySteps = False,
     plan_only: options.PlanOnly = False,
     variance_seek: options.Seek = False,
@@ -77,6 +78,7 @@ def sweep(
     playing_agent = options.agent_of(agent, executor, timeout, model)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
+    options.refuse_untold(executor, told=told)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = options.variance_limits(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(
@@ -104,7 +106,9 @@ def sweep(
             chosen = tasks_to_play(ready, templates, suite, task)
             own = name or ready.next_name()
             generator = SeedSweep(own, chosen.templates, taken, siblings, temperatures, session)
-            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite)
+            planned = plan_now(
+                playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite, tells=told
+            )
         _finish(playing, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 

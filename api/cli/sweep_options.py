@@ -88,6 +88,10 @@ AgentOf = Annotated[
         help="Play with an agent of your own, in place of an executor: a function of Python, or any program.",
     ),
 ]
+ToldMemory = Annotated[
+    bool,
+    typer.Option("--told", help="With --executor demonstration: say in the prompt what memory changed in the plan."),
+]
 ModelName = Annotated[
     str | None,
     typer.Option("--model", help="With --executor policy: another model of the endpoint, or transformers:FOLDER."),
@@ -158,6 +162,12 @@ def refuse_shown(executor: Way, *, learn: bool) -> None:
     """Raise BadParameter for --learn with demonstrations, which only repeat their plan."""
     if learn and executor is Way.DEMONSTRATION:
         raise typer.BadParameter("--learn does not work with --executor demonstration; leave one of them out")
+
+
+def refuse_untold(executor: Way, *, told: bool) -> None:
+    """Raise BadParameter for --told without demonstrations: policies are always told, and plans read nothing."""
+    if told and executor is not Way.DEMONSTRATION:
+        raise typer.BadParameter("--told is only for demonstrations; add --executor demonstration or leave it out")
 
 
 def variance_limits(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:

@@ -137,7 +137,14 @@ def tasks_to_play(ready: SweepSetup, templates: Path | None, suite: str | None, 
 
 
 def plan_now(
-    ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool, suite: str | None
+    ready: SweepSetup,
+    generator: Generator,
+    rng_seed: int,
+    *,
+    learn: bool,
+    queued: bool,
+    suite: str | None,
+    tells: bool = False,
 ) -> tuple[SweepPlanned, ...]:
     """Plan the sweep of a generator, with trials if it learns; put it in the queue if `queued`."""
     house = ready.house
@@ -154,5 +161,6 @@ def plan_now(
         executor=ready.executor,
         actor=OPERATOR,
         suite=suite,
+        tells=tells,
     )
     return (event,)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
+from agents.learning.applied_words import say_promoted
 from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript, contrast
 from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import OccasionPiece
-from agents.learning.transfer import say_promoted, transfer
+from agents.learning.transfer import transfer
 from agents.rollouts.transcripts import read_moves
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, Spec, SweepPlanned

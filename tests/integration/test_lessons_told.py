@@ -12,7 +12,6 @@ from agents.learning.advice import BUDGET
 from agents.learning.memory import content_reader
 from agents.learning.occasions import text_and_change
 from agents.models.scripted import Scripted
-from agents.plans import anchor_of, rewrite_id
 from agents.rollouts.sweep import SeedSweep
 from agents.suites.bundled import bundled_for
 from agents.suites.tasks import templates_of
@@ -28,12 +27,8 @@ from eventlog.events import (
     HintRecorded,
     PairedRule,
     PieceTried,
-    RewriteProposed,
-    RewriteWon,
-    SeedsRule,
     Template,
 )
-from eventlog.store import Append
 from projections.memories import candidacies
 from projections.rewards import REWARDS
 from projections.runs import RUNS
@@ -41,6 +36,7 @@ from tests.admitted import admitted
 from tests.followers import Follower
 from tests.golden.make import Quiet
 from tests.integration.test_helpdesk_loop import COURSE as HELPDESK
+from tests.promoted import promote_rewrite
 from tests.recomputing import every_verdict_recomputes
 
 COURSE = replace(HELPDESK, seeds_per_round=4, sealed_seeds=tuple(range(10_000, 10_006)))
@@ -112,32 +108,14 @@ def test_a_policys_run_replays_without_a_model_and_without_a_site_and_shows_what
     assert other.divergence.expected == ("message 3, user: <page>",)
 
 
-def promote_rewrite(house: House, task: Template) -> None:
-    """Have the log promote a change of the task's first address."""
-    step = next(each for each in task.plan_steps if each.type == "navigate")
-    change = FollowLink(page="/", label="Where tickets are")
-    anchor, name = anchor_of(step), rewrite_id(anchor_of(step), change)
-    won = [RewriteWon(rewrite=name, run=f"r{n}", control_runs=(), control_successes=0, env_seed=n) for n in range(3)]
-    proposed = RewriteProposed(
-        rewrite=name,
-        anchor=anchor,
-        change=change,
-        rule=SeedsRule(),
-        run="r",
-        source="page_links",
-        confidence=500_000,
-    )
-    house.store.append([Append(f"rewrite/{name}", (proposed, *won), "test")])
-    assert candidacies(house.views())[name].status == "promoted"
-
-
 def test_what_was_promoted_for_plans_becomes_a_candidate_in_words_after_a_policy_failed(
     empty_house: House, helpdesk: EnvClient
 ) -> None:
     house = empty_house
     first_facts(house)
     (task,) = task_of(helpdesk)
-    promote_rewrite(house, task)
+    step = next(each for each in task.plan_steps if each.type == "navigate")
+    promote_rewrite(house, step, FollowLink(page="/", label="Where tickets are"))
     sweep = plan(
         house, house.views(), "helpdesk", SeedSweep("s1", [task], [1, 2], 2), rng_seed=1, executor=follower(helpdesk)
     )

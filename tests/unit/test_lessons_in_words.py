@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.learning.applied_words import applied_advice, say_promoted
 from agents.learning.capture import Captured
 from agents.learning.contrast import MOST_OF_A_TASK, Move, Transcript, contrast, find_parting
 from agents.learning.inspection_hints import failing_steps, say_change
 from agents.learning.occasions import OccasionPiece
 from agents.learning.step_words import say_step
-from agents.learning.transfer import say_promoted, transfer
+from agents.learning.transfer import transfer
 from agents.plans import Piece, anchor_of
 from eventlog.events import Change, ExemplarCaptured, FollowLink, InsertSteps, PairedRule, PreferTarget, Step, StepType
 from tests.unit.test_agent_samples import template
@@ -197,10 +198,14 @@ def test_a_promoted_change_that_matches_by_occasion_is_said_unless_it_is_told_al
     task = TASK.model_copy(update={"plan_steps": (OPEN, LIST, SEND)})
     (lesson,) = contrast(SITE, TASK, [GOOD, BAD])
     at_send = lesson.occasion.model_copy(update={"type": "submit", "intent": SEND.intent, "page": ""})
-    recipe = replace(piece(lesson), kind="recipe", occasion=at_send, change=InsertSteps(steps=(TAB, NEWS)))
+    recipe = replace(piece(lesson), piece="rc-1", kind="recipe", occasion=at_send, change=InsertSteps(steps=(TAB, NEWS)))
     (said,) = say_promoted(SITE, task, [recipe], "r1")
     told = (
         "On /doctors: before you press the button 'Send': follow the link 'Appointment', then follow the link 'News'."
     )
     assert said.text == told
-    assert say_promoted(SITE, task, [replace(recipe, kind="hint"), piece(lesson)], "r1") == ()
+    hint = replace(recipe, piece="hint-1", kind="hint", text="Ask the desk first.")
+    assert say_promoted(SITE, task, [hint, piece(lesson)], "r1") == ()
+    assert applied_advice(SITE, task, [hint, piece(lesson)]) == ("Ask the desk first.",)
+    assert applied_advice(SITE, task, [recipe]) == (told,)
+    assert applied_advice(SITE, task, [recipe], budget=40) == ()
