@@ -27,6 +27,7 @@ from ..sweeps.plan import Draw, biased_generator
 from ..sweeps.play import play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
+from .agent_options import AdviceOf, AgentOf, Telling, player_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_report import row, show, tell
@@ -52,7 +53,8 @@ def sweep(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
-    agent: options.AgentOf = None,
+    agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     told: options.ToldMemory = False,
@@ -75,7 +77,7 @@ def sweep(
 
     The exit code is 1 if no run could be graded.
     """
-    playing_agent = options.agent_of(agent, executor, timeout, model)
+    executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_untold(executor, told=told)
@@ -129,7 +131,8 @@ def biased_(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
-    agent: options.AgentOf = None,
+    agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     verify_steps: options.VerifySteps = False,
@@ -145,7 +148,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
-    playing_agent = options.agent_of(agent, executor, timeout, model)
+    executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)

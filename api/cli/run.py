@@ -33,11 +33,12 @@ from ..house import House
 from ..sweeps.executors import Way, executor_of
 from ..training.weights import folders_of
 from . import course_options as options
+from .agent_options import AdviceOf, AgentOf, Telling, player_of
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import AgentOf, MaxParallel, Tasks, Timeout, VerifySteps, agent_of, dialect_from
+from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
 
 
 class Loop(StrEnum):
@@ -79,6 +80,7 @@ def run(
         Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), or a model (policy).")
     ] = Way.PLAN,
     agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
     base: BaseOf = None,
     warm_up: WarmUpOf = None,
     stages: StagesOf = None,
@@ -94,7 +96,7 @@ def run(
     becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a
     dataset, trains a checkpoint and sends it to the gate.
     """
-    playing_agent = agent_of(agent, executor, timeout)
+    executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
     budget = {
         "--budget-runs": budget_runs,
         "--budget-dollars": budget_dollars,

@@ -13,8 +13,6 @@ import typer
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.executors.executor import Executor
-from agents.executors.outside.agent_spec import AgentSpec, read_agent
-from agents.executors.outside.executor import LATEST_S
 from agents.rollouts.decompose import decompose
 from agents.rollouts.task_file import read_task_file
 from agents.suites.tasks import refuse_planless
@@ -26,7 +24,6 @@ from ..controllers.variance_seek import Limits
 from ..course import Course
 from ..environments.suites import pin_suite
 from ..house import House
-from ..settings import read_settings
 from ..sweeps.executors import MODELLED, Way
 from ..sweeps.models import agent_model
 from ..sweeps.plan import site_templates
@@ -80,14 +77,6 @@ TemplatesFile = Annotated[
 How = Annotated[
     Way, typer.Option("--executor", help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
 ]
-AgentOf = Annotated[
-    str | None,
-    typer.Option(
-        "--agent",
-        metavar="python:MODULE:FUNCTION|command:PROGRAM",
-        help="Play with an agent of your own, in place of an executor: a function of Python, or any program.",
-    ),
-]
 ToldMemory = Annotated[
     bool,
     typer.Option("--told", help="With --executor demonstration: say in the prompt what memory changed in the plan."),
@@ -137,25 +126,6 @@ def refuse_idle(
     for option, given in (("--model", model), ("--temperature", temperatures)):
         if given and executor not in MODELLED:
             raise typer.BadParameter(f"{option} is only for models; add --executor policy or leave it out")
-
-
-def agent_of(named: str | None, executor: Way, timeout: float | None, model: str | None = None) -> AgentSpec | None:
-    """The agent of `--agent`, which lies in the current folder; None without it.
-
-    Raises BadAgent, BadSetting, and BadParameter for options that exclude it, or a time limit of runs before its own:
-    runs that exceed the limit are missing, and an agent that hangs must be graded.
-    """
-    if named is None:
-        return None
-    if executor is not Way.PLAN or model is not None:
-        raise typer.BadParameter("--agent plays in place of an executor: leave out --executor and --model")
-    seconds = read_settings().agent_seconds
-    if timeout is not None and timeout < seconds + LATEST_S:
-        raise typer.BadParameter(
-            f"--timeout {timeout:g} is too short for the agent's {seconds:g} seconds and {LATEST_S:g} to end it; "
-            "raise it, or lower FLYWHEEL_AGENT_SECONDS"
-        )
-    return read_agent(named, Path.cwd())
 
 
 def refuse_shown(executor: Way, *, learn: bool) -> None:

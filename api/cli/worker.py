@@ -42,9 +42,10 @@ from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unche
 from ..sweeps.worker import ROLES, Controlling, Reacting, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
+from .agent_options import AdviceOf, AgentOf, Telling, player_of
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import AgentOf, How, MaxParallel, VerifySteps, agent_of, dialect_from
+from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 from .sweep_setup import go_without_logprobs
 
 _TEXTS = {
@@ -83,6 +84,7 @@ def worker(
     suite: SuiteOf = None,
     executor: How = Way.PLAN,
     agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
     verify_steps: VerifySteps = False,
     max_parallel: MaxParallel = 4,
     timeout: Annotated[
@@ -119,7 +121,8 @@ def worker(
     budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
     of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
-    chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
+    chosen = _roles(roles)
+    executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
     if "controller" in chosen:
         options.refuse_memoryless(executor)
     limits = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -17,7 +16,7 @@ from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
-from agents.executors.outside.agent_spec import AgentSpec
+from agents.executors.outside.agent_spec import AgentSpec, agent_options
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import PolicyExecutor, over_http
 from agents.learning.inspection import Inspector
@@ -154,7 +153,7 @@ def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     """Command-line options that select the recorded executor and model."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
     if is_agent(planned.executor):
-        return f"--agent {shlex.quote(model or 'AGENT')}"
+        return agent_options(model or "AGENT")
     return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
 
 

@@ -11,9 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import typer
 
+from agents.executors.outside.agent_spec import PROXY
+from api.cli.agent_options import player_of
 from api.cli.main import run_command
 from api.house import House
+from api.sweeps.executors import Way, options_of
+from eventlog.blobs.conversations import get_messages
 from eventlog.events import (
     EvaluationOpened,
     ModelCalled,
@@ -27,7 +32,7 @@ from tests.conftest import Database
 from tests.killing import Kill, has_ended, project_on, the_log_is_whole
 from tests.model_server import ModelServer, model_server
 from tests.outside import write_agents
-from tests.own_agent import choose_link, commands, model_settings, write_own_agent
+from tests.own_agent import DEAF, choose_link, commands, model_settings, write_own_agent
 from tests.own_site import TOKEN, OwnSite, serve_own_site
 
 Flywheel = Callable[..., tuple[int, str, str]]
@@ -114,7 +119,39 @@ def test_the_tutorial_leads_from_a_function_to_a_verdict(
     code, _, err = flywheel("gate", "run", "--benchmark", "small", "--challenger", champion_now(flywheel), *agent)
     assert code == 64
     assert "the same memory" in " ".join(err.replace("│", " ").split())
-    assert any("Notes of earlier runs: " in asked.text and "'Jackets'" in asked.text for asked in model.asked)
+    assert any(
+        "What helped before in tasks like it" in asked.text and "'Jackets'" in asked.text for asked in model.asked
+    )
+
+
+@pytest.mark.costly("a course to a verdict, for an agent that reads no advice: every run of trials and of a real gate")
+def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_model(
+    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+) -> None:
+    write_own_agent(tmp_path, has_client=False)
+    (tmp_path / "deaf.py").write_text(DEAF, "utf-8")
+    for words in commands(shop)[:2]:
+        assert flywheel(*words)[0] == 0
+    agent = ("--agent", "python:deaf:play")
+    code, _, err = flywheel("run", "--site", "shop", *agent, "--advice", "proxy", "--seeds", "6", "--verdicts", "1")
+    assert code == 0, err
+    (verdict,) = [each for each in events(empty_house, VerdictReached) if isinstance(each, VerdictReached)]
+    assert verdict.verdict.decision == "promote"
+    (sweep, *_) = [each for each in events(empty_house, SweepPlanned) if isinstance(each, SweepPlanned)]
+    assert (sweep.model, options_of(sweep)) == (f"{PROXY}{agent[1]}", f"{' '.join(agent)} --advice proxy")
+    runs = {each.run: each for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)}
+    calls = [each for each in events(empty_house, ModelCalled) if isinstance(each, ModelCalled)]
+    for call in calls:
+        first = get_messages(empty_house.blobs, call.messages)[0]
+        is_told = first["role"] == "system" and "“At the start: follow the link 'Jackets'" in str(first["content"])
+        assert is_told == bool(runs[call.run].applied), call.run
+    told = {run.arm.arm: bool(run.applied) for run in runs.values() if run.arm is not None}
+    assert told == {"champion": False, "challenger": True}
+    opened = opened_evaluations(empty_house)[0].executor
+    freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")
+    assert flywheel(*freeze, "--executor", "policy")[0] == 0
+    flywheel("gate", "run", "--benchmark", "small", "--challenger", "base@0", *agent, "--test", "bootstrap")
+    assert opened_evaluations(empty_house)[-1].executor != opened  # told otherwise, it is another agent
 
 
 def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_events_of_the_run(
@@ -151,12 +188,23 @@ def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_record
         (("run", *agent, "--loop", "slow"), "is for the fast loop"),
         (("run", *agent, "--timeout", "5"), "is too short for the agent's 120 seconds"),
         (("run", "--agent", "python:strangers:fly"), "defines no 'fly'"),
+        (("run", *agent, "--advice", "proxy"), "--advice proxy tells an agent in its requests to a model"),
+        (("run", "--advice", "proxy"), "is for an agent of your own"),
+        (("run", "--agent", "policy", "--executor", "browser"), "in place of an executor"),
         (("rollout", "sweep", *agent, "--for-grpo"), "cannot be trained on"),
     ):
         code, _, err = flywheel(*words)
         assert code != 0
         assert said in " ".join(err.replace("│", " ").split()), err
     assert not events(empty_house, SweepPlanned)
+
+
+def test_a_policy_is_an_agent_too() -> None:
+    for executor in (Way.PLAN, Way.POLICY):
+        assert player_of("policy", executor, None, "m1") == (Way.POLICY, None)
+    assert player_of(None, Way.BROWSER, 1.0) == (Way.BROWSER, None)
+    with pytest.raises(typer.BadParameter, match="in place of an executor"):
+        player_of("policy", Way.DEMONSTRATION, None)
 
 
 KILLS = (

@@ -198,7 +198,9 @@ def test_a_promoted_change_that_matches_by_occasion_is_said_unless_it_is_told_al
     task = TASK.model_copy(update={"plan_steps": (OPEN, LIST, SEND)})
     (lesson,) = contrast(SITE, TASK, [GOOD, BAD])
     at_send = lesson.occasion.model_copy(update={"type": "submit", "intent": SEND.intent, "page": ""})
-    recipe = replace(piece(lesson), piece="rc-1", kind="recipe", occasion=at_send, change=InsertSteps(steps=(TAB, NEWS)))
+    recipe = replace(
+        piece(lesson), piece="rc-1", kind="recipe", occasion=at_send, change=InsertSteps(steps=(TAB, NEWS))
+    )
     (said,) = say_promoted(SITE, task, [recipe], "r1")
     told = (
         "On /doctors: before you press the button 'Send': follow the link 'Appointment', then follow the link 'News'."
