@@ -46,12 +46,14 @@ CHEAPEST: Final = 'shop["prices"].index(min(shop["prices"]))'
 
 
 @contextmanager
-def serve_own_site(folder: Path, answer: str = CHEAPEST) -> Iterator[OwnSite]:
-    """Serve the shop of the page in a process of its own, on a free port, perhaps with another right answer."""
-    (code,), (suite,) = blocks("python"), blocks("toml")
-    assert CHEAPEST in code
-    code = code.replace(CHEAPEST, answer)
-    (folder / "shop.py").write_text(code, "utf-8")
+def serve_own_site(folder: Path, answer: str = CHEAPEST, code: str | None = None) -> Iterator[OwnSite]:
+    """Serve the shop of the page in a process of its own, on a free port, perhaps with another right answer.
+
+    With `code` it is another shop.
+    """
+    (own,), (suite,) = blocks("python"), blocks("toml")
+    assert CHEAPEST in own
+    (folder / "shop.py").write_text(own.replace(CHEAPEST, answer) if code is None else code, "utf-8")
     (folder / "shop.toml").write_text(suite, "utf-8")
     token, port = secrets.token_hex(16), _free_port()
     command = [sys.executable, str(folder / "shop.py"), port]

@@ -30,6 +30,7 @@ from .open_actions import open_schema, open_step_of, open_system_prompt
 from .surface import Acted, HttpSurface, Surface
 
 NAME: Final = "policy"
+SCREENSHOT_NAME: Final = "policy-screenshot"
 TRIES: Final = 2
 """Most answers of a model for a step. An answer that is not an action is retried."""
 
@@ -73,11 +74,15 @@ class PolicyExecutor:
     max_tokens: int = MAX_TOKENS
     wording: Wording = "full"
     text_schema: Schema | None = None
-    name: str = NAME
 
     def __post_init__(self) -> None:
         if self.sight == "screenshot" and not self.model.offers.images:
             raise NotOffered(model=self.model.name, actual="images")
+
+    @property
+    def name(self) -> str:
+        """See Executor. A policy that looks at pictures is another executor than one that reads."""
+        return SCREENSHOT_NAME if self.sight == "screenshot" else NAME
 
     @property
     def offers_logprobs(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from agents.executors.actions import Sight
 from agents.executors.outside.agent_spec import AgentSpec, read_agent
 from agents.executors.outside.executor import LATEST_S
 
@@ -40,6 +41,31 @@ AdviceOf = Annotated[
         "model, for an agent that reads no advice (proxy).",
     ),
 ]
+
+
+class SightName(StrEnum):
+    """How a policy sees a page."""
+
+    TEXT = "text"
+    SCREENSHOT = "screenshot"
+
+
+SightOf = Annotated[
+    SightName,
+    typer.Option(
+        "--sight",
+        help="With --executor policy: what its model sees of a page, its text, or pictures of a window in Chromium.",
+    ),
+]
+
+
+def sight_of(view: SightName, executor: Way) -> Sight:
+    """How a policy sees a page. Raises BadParameter for pictures without a policy."""
+    if view is SightName.TEXT:
+        return "text"
+    if executor is not Way.POLICY:
+        raise typer.BadParameter("--sight screenshot is for a policy; add --executor policy or leave it out")
+    return "screenshot"
 
 
 def player_of(

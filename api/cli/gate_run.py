@@ -42,7 +42,7 @@ from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import has_weights
 from ..training.weights import folders_of
-from .agent_options import AdviceOf, AgentOf, Telling, player_of
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
@@ -78,6 +78,7 @@ def run_gate(
     ] = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: Annotated[
         str | None,
         typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
@@ -116,6 +117,7 @@ def run_gate(
                 folder_of=served.folder_of,
                 journal_of=journals_of(house),
                 agent=playing_agent,
+                sight=sight_of(sight, executor),
             ) as doing,
         ):
             refuse_forged(house.views())

@@ -27,7 +27,7 @@ from ..sweeps.plan import Draw, biased_generator
 from ..sweeps.play import play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
-from .agent_options import AdviceOf, AgentOf, Telling, player_of
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_report import row, show, tell
@@ -55,6 +55,7 @@ def sweep(
     executor: options.How = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     told: options.ToldMemory = False,
@@ -99,6 +100,7 @@ def sweep(
         wants_logprobs=for_grpo,
         verify_steps=verify_steps,
         agent=playing_agent,
+        sight=sight_of(sight, executor),
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
@@ -133,6 +135,7 @@ def biased_(
     executor: options.How = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     verify_steps: options.VerifySteps = False,
@@ -167,6 +170,7 @@ def biased_(
         wants_logprobs=for_grpo,
         verify_steps=verify_steps,
         agent=playing_agent,
+        sight=sight_of(sight, executor),
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)

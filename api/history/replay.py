@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from agents.executors import plan as plan_executor
-from agents.executors import policy
 from agents.learning.advice import tell_trial
 from agents.learning.embeddings import Embedded, by_words
 from agents.learning.memory import forget_everything, load_piece, pieces_from, rebuild_memory
@@ -38,7 +37,7 @@ from eventlog.events import (
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
 from projections.memories import candidacies
-from projections.runs import PLANLESS
+from projections.runs import PLANLESS, POLICIES
 
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
@@ -101,7 +100,7 @@ def _conversation(
     events: Sequence[Recorded],
 ) -> Conversation | None:
     """The conversation of a policy's run, with what it would be told now; None for a run of a plan."""
-    if started.executor != policy.NAME:
+    if started.executor not in POLICIES:
         return None
     calls = [item.event for item in events if isinstance(item.event, ModelCalled) and item.event.role == "policy"]
     if not calls:
@@ -169,7 +168,7 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     finished = next((item.event for item in events if isinstance(item.event, RunFinished)), None)
     if finished is None:
         raise NotReplayable(run=run, actual="it has not ended")
-    if started.executor not in {plan_executor.NAME, policy.NAME}:
+    if started.executor not in {plan_executor.NAME, *POLICIES}:
         raise NotReplayable(run=run, actual=f"its executor is {started.executor!r}")
     return started, finished
 
@@ -188,7 +187,7 @@ def _derive_plan(
         return None
     held, candidate = _memory_of(blobs, views_at, started, begun, embedded)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
-    if started.executor == policy.NAME:
+    if started.executor in POLICIES:
         pieces, candidate = [], None
     return overlay_memory(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
 
