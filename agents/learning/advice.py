@@ -5,7 +5,7 @@ Every executor for models uses `worth_telling` and `advice_lines`. What is told 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeGuard, TypeVar
 
 from eventlog.events import Applied, PieceKind, Template
@@ -13,6 +13,7 @@ from eventlog.events import Applied, PieceKind, Template
 from .occasions import AnyPiece, OccasionPiece
 from .quoting import clean_text, quote_text
 from .ranking import rank_texts
+from .similarity import LEAST_LIKENESS, blend_scores
 
 MOST: Final = 5
 """Most pieces told per task; each is one line that the model reads with every answer."""
@@ -37,15 +38,29 @@ _TOLD: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
 def worth_telling(
     template: Template, environment: str, held: Iterable[AnyPiece], budget: int = BUDGET
 ) -> tuple[OccasionPiece, ...]:
-    """Pieces that share words with a task's instruction, best first, at most MOST and within `budget` bytes.
+    """Pieces that share words or meaning with a task's instruction, best first: MOST at most, within `budget` bytes.
 
-    They are sorted by BM25 score in integers, then by higher rank, more wins, and id. A piece that does not fit into
-    what is left of the budget is left out. The order of `held` does not matter.
+    They are sorted by BM25 score in integers, with an embedding model by that and by likeness, then by higher rank,
+    more wins, and id. A piece that does not fit into what is left of the budget is left out. The order of `held` does
+    not matter.
     """
     found = {each.piece: each for each in held if is_tellable(each, template, environment)}
-    scores = dict(rank_texts(template.instruction, {name: lesson.words for name, lesson in found.items()}))
+    scores = _scores(template.instruction, found)
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
     return tuple(fill_budget(budget, (found[name] for name in best), lambda each: each.text))
+
+
+def _scores(instruction: str, found: Mapping[str, OccasionPiece]) -> dict[str, int]:
+    """Score of each piece for an instruction; those that share neither words nor meaning with it have none."""
+    shared = dict(rank_texts(instruction, {name: lesson.words for name, lesson in found.items()}))
+    most, scores = max(shared.values(), default=0), dict[str, int]()
+    for name, lesson in found.items():
+        model = lesson.embeddings
+        likeness = 0 if model is None else model.likeness(instruction, lesson.words)
+        if name in shared or likeness >= LEAST_LIKENESS:
+            own = shared.get(name, 0)
+            scores[name] = own if model is None else blend_scores(own, most, likeness)
+    return scores
 
 
 def tell_trial(
