@@ -22,6 +22,7 @@ from api.course import Course
 from api.datasets import freeze
 from api.datasets.demonstrations import keep_tokens
 from api.errors import SessionNotKept
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import refuse_session_not_kept
 from api.sweeps.plan import first_facts, plan, site_templates
@@ -82,6 +83,9 @@ def test_a_demonstration_may_be_told_what_memory_changed_in_its_plan(empty_house
         run = event.specs[0].spec_id
         assert house.views().find(RUNS)[run].applied == (name,)
         calls = house.store.read(stream=f"run/{run}", types=("ModelCalled",))
+        replayed = replay_run(house.store, house.blobs, house.views, run)
+        assert (replayed.outcome, replayed.not_compared) == ("identical", ())
+        assert {"plan", "calls", "steps", "end", "grade", "reward"} <= set(replayed.compared)
         prompts[tells] = turns_of(house, next(each.event for each in calls if isinstance(each.event, ModelCalled)))
     line = "- “Open /, then follow the link 'Boats', not: open"
     assert [line in prompts[tells][1]["content"] for tells in (False, True)] == [False, True]

@@ -16,6 +16,7 @@ import typer
 from agents.executors.outside.agent_spec import PROXY
 from api.cli.agent_options import player_of
 from api.cli.main import run_command
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.executors import Way, options_of
 from eventlog.blobs.conversations import get_messages
@@ -146,6 +147,11 @@ def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_
         is_told = first["role"] == "system" and "“At the start: follow the link 'Jackets'" in str(first["content"])
         assert is_told == bool(runs[call.run].applied), call.run
     told = {run.arm.arm: bool(run.applied) for run in runs.values() if run.arm is not None}
+    for run in {run.arm.arm: run.run for run in runs.values() if run.arm is not None}.values():
+        found = replay_run(empty_house.store, empty_house.blobs, empty_house.views, run)
+        compared = {"memory", "told", "calls in order", "tokens", "steps in order", "reward"}
+        assert (found.divergence, compared - set(found.compared)) == (None, set())
+        assert any("the executor 'agent' is not played again" in line for line in found.not_compared)
     assert told == {"champion": False, "challenger": True}
     opened = opened_evaluations(empty_house)[0].executor
     freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")
