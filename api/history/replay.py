@@ -35,7 +35,7 @@ from projections.runs import AGENT, DEMONSTRATION, PLANLESS, POLICIES, is_advise
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
 from ..queries.runs import unknown_run
-from .run_inputs import memory_of, saying_of, telling_of, template_of
+from .run_inputs import memory_at_start, saying_of, telling_of, template_of
 
 WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
@@ -189,7 +189,7 @@ def _derive_plan(
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
-    held, candidate = memory_of(blobs, views_at, started, begun, embedded)
+    held, candidate = memory_at_start(blobs, views_at, started, begun, embedded)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     if started.executor in PLANLESS:
         pieces, candidate = [], None

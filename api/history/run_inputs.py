@@ -31,7 +31,7 @@ def telling_of(
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
-    held, candidate = memory_of(blobs, views_at, started, begun, embedded)
+    held, candidate = memory_at_start(blobs, views_at, started, begun, embedded)
     own, withheld = started.spec.withheld, [piece for piece in held if piece.piece == started.spec.withheld]
     pieces = [piece for piece in held if piece.piece != own]
 
@@ -59,12 +59,12 @@ def saying_of(
     template = template_of(store, blobs, started, begun)
     if template is None or not tells:
         return lambda _: ()
-    pieces = memory_of(blobs, views_at, started, begun, embedded)[0]
+    pieces = memory_at_start(blobs, views_at, started, begun, embedded)[0]
     environment = started.task_spec.environment
     return lambda budget: applied_advice(environment, template, pieces, budget)
 
 
-def memory_of(
+def memory_at_start(
     blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position, embedded: Embedded
 ) -> tuple[tuple[AnyPiece, ...], AnyPiece | None]:
     """The pieces of a run's memory, and the candidate that it tried."""
