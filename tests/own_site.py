@@ -55,25 +55,27 @@ def serve_own_site(folder: Path, answer: str = CHEAPEST, code: str | None = None
     assert CHEAPEST in own
     (folder / "shop.py").write_text(own.replace(CHEAPEST, answer) if code is None else code, "utf-8")
     (folder / "shop.toml").write_text(suite, "utf-8")
-    token, port = secrets.token_hex(16), _free_port()
+    token, port = secrets.token_hex(16), free_port()
     command = [sys.executable, str(folder / "shop.py"), port]
     process = subprocess.Popen(command, env={**os.environ, TOKEN: token}, cwd=folder)
     try:
-        _wait_for(port)
+        wait_for_port(port)
         yield OwnSite(f"http://127.0.0.1:{port}", port, token, folder / "shop.toml")
     finally:
         process.kill()
         process.wait()
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """A port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])
 
 
-def _wait_for(port: str) -> None:
-    deadline = time.monotonic() + 20
+def wait_for_port(port: str) -> None:
+    """Wait until something listens on a port. Raises TimeoutError."""
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", int(port))) == 0:

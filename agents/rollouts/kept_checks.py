@@ -15,14 +15,14 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     """Yield the checks of what the run was told, of the order of its calls and steps, and of their numbers."""
     name = recording.started.executor
     if kept.is_told:
-        yield _told(recording, kept)
+        yield _advice_check(recording, kept)
     calls = [call for call in kept.calls if call.role == "policy"]
     numbers = [call.index for call in kept.calls]
     at = [-1 if call.step is None else call.step for call in kept.calls]
     yield ReplayCheck(
         "calls in order",
-        (_counted("calls", range(len(numbers))), _counted("made for steps", sorted(at))),
-        (_counted("calls", numbers), _counted("made for steps", at)),
+        (_numbers("calls", range(len(numbers))), _numbers("made for steps", sorted(at))),
+        (_numbers("calls", numbers), _numbers("made for steps", at)),
         where="the calls",
     )
     usage = recording.finished.usage
@@ -34,7 +34,7 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     yield ReplayCheck("steps", (), None, _NO_STEPS.format(name=name))
 
 
-def _told(recording: Recording, kept: KeptRun) -> ReplayCheck:
+def _advice_check(recording: Recording, kept: KeptRun) -> ReplayCheck:
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if kept.told is None:
         return ReplayCheck("told", recorded, None, "its template is not in the log")
@@ -46,13 +46,13 @@ def _steps_in_order(recording: Recording) -> ReplayCheck:
     """The steps' numbers, and as many as actions were counted, where they were."""
     found = [step.index for step in recording.steps]
     actions = recording.finished.usage.actions
-    expected: Lines = (_counted("steps", range(len(found))), f"actions: {len(found) if actions is None else actions}")
+    expected: Lines = (_numbers("steps", range(len(found))), f"actions: {len(found) if actions is None else actions}")
     return ReplayCheck(
-        "steps in order", expected, (_counted("steps", found), f"actions: {len(found)}"), where="the steps"
+        "steps in order", expected, (_numbers("steps", found), f"actions: {len(found)}"), where="the steps"
     )
 
 
-def _counted(what: str, numbers: Iterable[int]) -> str:
+def _numbers(what: str, numbers: Iterable[int]) -> str:
     return f"{what}: {', '.join(map(str, numbers)) or 'none'}"
 
 

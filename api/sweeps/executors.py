@@ -179,10 +179,10 @@ def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     model = planned.model if isinstance(planned, SweepPlanned) else None
     if is_agent(planned.executor):
         return agent_options(model or "AGENT")
-    return f"{_named(planned.executor or PLAN.name)}{f' --model {_without_api(model)}' if model else ''}"
+    return f"{_way_options(planned.executor or PLAN.name)}{f' --model {_without_api(model)}' if model else ''}"
 
 
-def _named(executor: str) -> str:
+def _way_options(executor: str) -> str:
     """Options that select a recorded executor."""
     if executor == SCREENSHOT_NAME:
         return f"--executor {Way.POLICY.value} --sight screenshot"
@@ -194,7 +194,7 @@ def worker_of(sweep: SweepPlanned) -> str:
     if is_agent(sweep.executor):
         return f"flywheel worker --site {sweep.environment} {options_of(sweep)}"
     model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
-    executor = f" {_named(sweep.executor)}" if sweep.executor else ""
+    executor = f" {_way_options(sweep.executor)}" if sweep.executor else ""
     return f"{model}flywheel worker --site {sweep.environment}{executor}"
 
 
