@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -151,6 +151,14 @@ demo-sites: .venv/.dev ## the fast loop on small sites that a grammar of obstacl
 
 demo-agents: .venv/.dev ## lessons in words for a rule agent on small sites, by each kind of lesson (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.demo_agents $(ARGS)
+
+.venv-framework/.made: requirements/framework.txt
+	$(PYTHON) -m venv .venv-framework
+	.venv-framework/bin/python -m pip install --quiet --requirement requirements/framework.txt
+	@touch $@
+
+demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framework in an environment of its own, improved by memory
+	@$(BIN)/python -m benchmarks.demo_framework --python .venv-framework/bin/python $(ARGS)
 
 # psycopg 3.3 hangs in the pipeline that the library uses, so it has its own.
 .bench-venv/.ready: requirements/bench.txt

@@ -177,7 +177,7 @@ class NotForged(FlywheelError):
 
 
 class NotReplayable(FlywheelError):
-    """The run {run} cannot be replayed: {actual}; expected a run of the executor plan or policy that was played to its end.
+    """The run {run} cannot be replayed: {actual}; expected a run of this project's executors that was played to its end.
     `flywheel runs list --status completed` names some."""
 
 

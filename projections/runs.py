@@ -14,13 +14,16 @@ OUTSIDE: Final = "ext-"
 """Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
-PLANLESS: Final = frozenset({"agent", "policy", "miniwob-script", "delegation", "delegation-plan"})
+POLICIES: Final = frozenset({"policy", "policy-screenshot"})
+"""Executors in which a model chooses each action, by the text of a page or by a picture of the window."""
+
+PLANLESS: Final = POLICIES | {"agent", "miniwob-script", "delegation", "delegation-plan"}
 """Executors whose runs do not follow the recorded plan."""
 
 AGENT: Final = "agent"
 """The executor of agents from outside. Sweeps and evaluations name the agent behind it, `agent:` and a digest."""
 
-ADVISED: Final = frozenset({"agent", "policy"})
+ADVISED: Final = POLICIES | {"agent"}
 """Planless executors that are told pieces of memory in words; the fast loop teaches them by lessons in words."""
 
 DEMONSTRATION: Final = "demonstration"

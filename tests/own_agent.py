@@ -34,6 +34,32 @@ class OpenAI:
 '''
 
 
+DEAF: Final = """
+import re
+from urllib.parse import urljoin
+from urllib.request import urlopen
+
+from openai import OpenAI
+
+
+def play(task):
+    client, page = OpenAI(base_url=task.model.openai_base_url, api_key=task.model.key), task.url
+    for _ in range(4):
+        text = urlopen(page).read().decode()
+        if "<button>Buy" in text:
+            urlopen(page, b"")
+            return task.step("submit", label="Buy")
+        links = {name: urljoin(page, to) for to, name in re.findall(r'<a href="(.*?)">(.*?)</a>', text)}
+        message = {"role": "user", "content": f"{task.instruction}\\nLinks: {list(links)}\\nAnswer with one link."}
+        drawn = {"seed": task.seed, "temperature": task.temperature}
+        answer = client.chat.completions.create(model=task.model.name, messages=[message], **drawn)
+        name = answer.choices[0].message.content
+        task.step("click", label=name, outcome="ok" if name in links else "no_such_link")
+        page = links.get(name, page)
+"""
+"""The agent of the page without a word about advice: it never reads any."""
+
+
 def write_own_agent(folder: Path, *, has_client: bool) -> None:
     """Write the page's files into a folder; without the client, a module stands in for it."""
     (folder / "agent.py").write_text(blocks("python", PAGE)[0], "utf-8")

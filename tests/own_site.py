@@ -46,33 +46,37 @@ CHEAPEST: Final = 'min(shop["prices"], key=shop["prices"].get)'
 
 
 @contextmanager
-def serve_own_site(folder: Path, answer: str = CHEAPEST) -> Iterator[OwnSite]:
-    """Serve the shop of the page in a process of its own, on a free port, perhaps with another right answer."""
-    (code,), (suite,) = blocks("python"), blocks("toml")
-    assert CHEAPEST in code
-    code = code.replace(CHEAPEST, answer)
-    (folder / "shop.py").write_text(code, "utf-8")
+def serve_own_site(folder: Path, answer: str = CHEAPEST, code: str | None = None) -> Iterator[OwnSite]:
+    """Serve the shop of the page in a process of its own, on a free port, perhaps with another right answer.
+
+    With `code` it is another shop.
+    """
+    (own,), (suite,) = blocks("python"), blocks("toml")
+    assert CHEAPEST in own
+    (folder / "shop.py").write_text(own.replace(CHEAPEST, answer) if code is None else code, "utf-8")
     (folder / "shop.toml").write_text(suite, "utf-8")
-    token, port = secrets.token_hex(16), _free_port()
+    token, port = secrets.token_hex(16), free_port()
     command = [sys.executable, str(folder / "shop.py"), port]
     with (folder / "shop.log").open("wb") as log:
         process = subprocess.Popen(command, env={**os.environ, TOKEN: token}, cwd=folder, stderr=log)
     try:
-        _wait_for(port)
+        wait_for_port(port)
         yield OwnSite(f"http://127.0.0.1:{port}", port, token, folder / "shop.toml")
     finally:
         process.kill()
         process.wait()
 
 
-def _free_port() -> str:
+def free_port() -> str:
+    """A port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return str(probe.getsockname()[1])
 
 
-def _wait_for(port: str) -> None:
-    deadline = time.monotonic() + 20
+def wait_for_port(port: str) -> None:
+    """Wait until something listens on a port. Raises TimeoutError."""
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", int(port))) == 0:

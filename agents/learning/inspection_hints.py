@@ -42,21 +42,28 @@ def say_proposals(run: str, failing: Failing, template: Template, found: Iterabl
         step, page = failing.plan[proposal.place], planned_page(failing.plan, proposal.place)
         if proposal.occasion is not None:
             page = proposal.occasion.page
-        said = say_change(step, proposal.change, template.instruction)
-        if said is None:
-            continue
-        occasion = Occasion(
-            environment=failing.environment,
-            type=step.type,
-            intent=template.instruction,
-            page=page_pattern(page),
-            cluster=template.cluster,
-        )
-        text = clean_text(f"On {occasion.page}: {said}." if occasion.page else f"{said[0].upper()}{said[1:]}.", LONGEST)
-        lessons[proposal.name] = Captured(
-            "hint", occasion, None, "", text, (run,), proposal.confidence, source="recovery"
-        )
+        hint = hint_in_words(failing.environment, template, step, proposal.change, page, run, proposal.confidence)
+        if hint is not None:
+            lessons[proposal.name] = hint
     return lessons
+
+
+def hint_in_words(
+    environment: str, template: Template, step: Step, change: Change, page: str, run: str, confidence: int
+) -> Captured | None:
+    """A change of a step as a hint for the task's cluster, found on a page ("" if unknown); None if it has no words."""
+    said = say_change(step, change, template.instruction)
+    if said is None:
+        return None
+    occasion = Occasion(
+        environment=environment,
+        type=step.type,
+        intent=template.instruction,
+        page=page_pattern(page),
+        cluster=template.cluster,
+    )
+    text = clean_text(f"On {occasion.page}: {said}." if occasion.page else f"{said[0].upper()}{said[1:]}.", LONGEST)
+    return Captured("hint", occasion, None, "", text, (run,), confidence, source="recovery")
 
 
 def say_change(step: Step, change: Change, instruction: str) -> str | None:

@@ -41,10 +41,10 @@ def overlay_memory(
     """
     forced = _place(plan, instruction, environment, candidate)
     others = [each for each in held if forced is None or each.piece != forced.piece]
-    return apply_overlay(plan, _anchor_pieces(plan, instruction, environment, others), forced=forced)
+    return apply_overlay(plan, anchor_pieces(plan, instruction, environment, others), forced=forced)
 
 
-def _anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece]) -> tuple[Piece, ...]:
+def anchor_pieces(plan: Plan, instruction: str, environment: str, held: Sequence[AnyPiece]) -> tuple[Piece, ...]:
     """Pieces of memory, each anchored to its step of the plan; occasion pieces that fit no step are left out."""
     pieces = (each for each in held if isinstance(each, Piece))
     lessons = [each for each in held if isinstance(each, OccasionPiece)]

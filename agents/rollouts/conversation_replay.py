@@ -51,6 +51,9 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
         yield ReplayCheck("calls", (), None, "its system prompt is none of those of today's policies")
         return
     sight, wording = prompt
+    if conversation.said is not None:
+        yield from _played_again(recording, conversation, sight, wording, conversation.said(wording_budget(wording)))
+        return
     told = None if conversation.told is None else conversation.told(wording_budget(wording))
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if told is None:
@@ -58,11 +61,18 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
         return
     again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(told))
     yield ReplayCheck("told", recorded, again, where="what it was told")
+    yield from _played_again(recording, conversation, sight, wording, advice_lines(told))
+
+
+def _played_again(
+    recording: Recording, conversation: Conversation, sight: Sight, wording: Wording, advice: tuple[str, ...]
+) -> Iterator[ReplayCheck]:
+    """Yield the checks of each model call, of each step, and of the end, with this advice in the prompt."""
     model, surface = _RecordedModel(conversation), _RecordedSurface(recording, conversation)
     surface.model = model
     executor = PolicyExecutor(model, sight, surface.open_surface, conversation.calls[0].sampling.max_tokens, wording)
     try:
-        execution = executor.execute(_assignment(recording, advice_lines(told)), _NOWHERE)
+        execution = executor.execute(_assignment(recording, advice), _NOWHERE)
     except _Diverged as diverged:
         yield diverged.check
         return

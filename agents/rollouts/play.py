@@ -62,7 +62,7 @@ class Job:
     """Input of one run. `learns` is True if recovery may propose.
 
     `pieces` are the pieces of the artifact's memory for the run's plan, without the `withheld` one; `told` are those
-    that a policy is told.
+    that a policy is told. If it `tells`, a demonstration's prompt holds what memory changes in its plan: `said`.
     `returning` are pieces that a new proposal brings back. `known` are pieces with a row in the folds; a piece whose
     proposing run was withdrawn has none.
     """
@@ -79,6 +79,8 @@ class Job:
     known: frozenset[str] = frozenset()
     told: tuple[OccasionPiece, ...] = ()
     withheld: AnyPiece | None = None
+    tells: bool = False
+    said: tuple[str, ...] = ()
 
     @property
     def run(self) -> str:
@@ -105,7 +107,7 @@ class Job:
             profile=profile,
             page_headers=page_headers,
             weights=self.artifact.weights,
-            advice=advice_lines(self.told),
+            advice=self.said or advice_lines(self.told),
             run=self.run,
         )
 

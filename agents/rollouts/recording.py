@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eventlog.events import InstanceReset, RewardGraded, RunFinished, RunStarted, Sampling, StepTaken
+from eventlog.events import InstanceReset, ModelCalled, RewardGraded, RunFinished, RunStarted, Sampling, StepTaken
 from projections.costs import PriceBook
 
 from ..learning.occasions import OccasionPiece
@@ -35,11 +35,25 @@ class Conversation:
     """The conversation of a policy's run: its messages as plain JSON, each call, and the pictures by address.
 
     `told` gives the pieces that the run is told now within a budget of bytes; None if its template is not in the log.
+    A demonstration is told `said` instead, lines of what memory changed in its plan.
     """
 
     messages: Sequence[Mapping[str, Json]]
     calls: tuple[RecordedCall, ...]
     pictures: Mapping[str, bytes]
+    told: Callable[[int], tuple[OccasionPiece, ...]] | None
+    said: Callable[[int], tuple[str, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRun:
+    """What a record holds of a run that is not played again: its model calls, and what it is told now.
+
+    `told` is as in Conversation, for a run that `is_told` memory.
+    """
+
+    calls: tuple[ModelCalled, ...]
+    is_told: bool
     told: Callable[[int], tuple[OccasionPiece, ...]] | None
 
 
@@ -49,7 +63,7 @@ class Recording:
 
     `plan` is the recorded executed plan, `texts` the pages by address. `derived` is the plan derived now from template
     and memory, `memory` the digest of the memory rebuilt now at its position, `book` the prices of its grading. A
-    policy's run has a `conversation`.
+    policy's run, and a demonstration, has a `conversation`; `kept` is that of a run that is not played again.
     """
 
     started: RunStarted
@@ -64,6 +78,7 @@ class Recording:
     end_state: bytes | None
     book: PriceBook | None
     conversation: Conversation | None = None
+    kept: KeptRun | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from eventlog.chain import canonical
 from eventlog.events import unroll
+from projections.runs import is_advised
 
 from ..envs.sites.known import KNOWN
 from ..envs.sites.site import SiteKind
@@ -19,6 +20,7 @@ from ..executors.executor import ExecutedStep
 from ..executors.recorded_pages import RecordedStep, Walked, describe_request, walk_record
 from ..plans import Plan
 from .conversation_replay import conversation_checks
+from .kept_checks import kept_checks
 from .recording import Lines, Recording, ReplayCheck
 from .regrade import VERIFIERS, Verifier
 from .replay_outcome import end_check, outcome_checks
@@ -92,6 +94,9 @@ def _checks_and_trust(
     if conversation is not None:
         own = chain([_memory(recording), _plan(recording)], conversation_checks(recording, conversation))
         return chain(own, outcome_checks(recording, verifiers, sites)), ("what the model and the site answered",)
+    if recording.kept is not None:
+        own = chain([_memory(recording), _plan(recording)], kept_checks(recording, recording.kept))
+        return chain(own, outcome_checks(recording, verifiers, sites)), ("steps and calls",)
     record = _record(recording)
     walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
     own = chain([_memory(recording), _plan(recording)], _steps(record, walked))
@@ -120,7 +125,7 @@ def _memory(recording: Recording) -> ReplayCheck:
 
 
 def _plan(recording: Recording) -> ReplayCheck:
-    told = recording.conversation is not None  # then no piece is at a step
+    told = is_advised(recording.started.executor)  # then no piece is at a step
     pieces = () if told else recording.started.applied
     applied = tuple(f"{item.piece} at step {item.step}" for item in pieces)
     if recording.derived is None:

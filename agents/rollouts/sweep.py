@@ -142,6 +142,7 @@ def plan_sweep(
     model: str | None = None,
     suite: str | None = None,
     advice_budget: int | None = None,
+    tells: bool = False,
 ) -> SweepPlanned:
     """Event that plans the sweep; with `trials`, some siblings try a piece that fits, applied or told (see `treat`).
 
@@ -167,6 +168,7 @@ def plan_sweep(
         model=model,
         trials=trials,
         suite=suite,
+        tells=tells,
     )
 
 

@@ -42,10 +42,11 @@ from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.models import has_weights
 from ..training.weights import folders_of
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .course_options import refuse_memoryless
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import AgentOf, MaxParallel, Timeout, agent_of, dialect_from, refuse_idle
+from .sweep_options import MaxParallel, Timeout, dialect_from, refuse_idle
 
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 
@@ -76,6 +77,8 @@ def run_gate(
         Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
     ] = Way.PLAN,
     agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: Annotated[
         str | None,
         typer.Option(help="With --executor policy: transformers:FOLDER, the base model of the judged weights."),
@@ -93,7 +96,7 @@ def run_gate(
 ) -> None:
     """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
     executor = _way_of(executor, challenger, lora_adapter, challenger_model)
-    playing_agent = agent_of(agent, executor, timeout, model)
+    executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     refuse_idle(executor, model, None)
     rules = Rules.default(test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
@@ -114,6 +117,7 @@ def run_gate(
                 folder_of=served.folder_of,
                 journal_of=journals_of(house),
                 agent=playing_agent,
+                sight=sight_of(sight, executor),
             ) as doing,
         ):
             refuse_forged(house.views())

@@ -27,6 +27,7 @@ from ..sweeps.plan import Draw, biased_generator
 from ..sweeps.play import play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_report import row, show, tell
@@ -52,9 +53,12 @@ def sweep(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
-    agent: options.AgentOf = None,
+    agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
+    told: options.ToldMemory = False,
     verify_steps: options.VerifySteps = False,
     plan_only: options.PlanOnly = False,
     variance_seek: options.Seek = False,
@@ -74,9 +78,10 @@ def sweep(
 
     The exit code is 1 if no run could be graded.
     """
-    playing_agent = options.agent_of(agent, executor, timeout, model)
+    executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
+    options.refuse_untold(executor, told=told)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
     limits = options.variance_limits(max_siblings, max_cost, seek=variance_seek, plan_only=plan_only)
     course = Course(
@@ -95,6 +100,7 @@ def sweep(
         wants_logprobs=for_grpo,
         verify_steps=verify_steps,
         agent=playing_agent,
+        sight=sight_of(sight, executor),
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo or variance_seek)
@@ -104,7 +110,9 @@ def sweep(
             chosen = tasks_to_play(ready, templates, suite, task)
             own = name or ready.next_name()
             generator = SeedSweep(own, chosen.templates, taken, siblings, temperatures, session)
-            planned = plan_now(playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite)
+            planned = plan_now(
+                playing, generator, rng_seed, learn=learn, queued=plan_only, suite=chosen.suite, tells=told
+            )
         _finish(playing, planned, course, limits, plan_only=plan_only, as_json=as_json)
 
 
@@ -125,7 +133,9 @@ def biased_(
     max_parallel: options.MaxParallel = 4,
     timeout: options.Timeout = None,
     executor: options.How = Way.PLAN,
-    agent: options.AgentOf = None,
+    agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     model: options.ModelName = None,
     for_grpo: options.ForGrpo = False,
     verify_steps: options.VerifySteps = False,
@@ -141,7 +151,7 @@ def biased_(
     as_json: AsJson = False,
 ) -> None:
     """Play more instances of tasks that fail more often, at seeds drawn without repetition."""
-    playing_agent = options.agent_of(agent, executor, timeout, model)
+    executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     options.refuse_idle(executor, model, temperature)
     options.refuse_shown(executor, learn=learn)
     options.refuse_unplayed(verify_steps=verify_steps, plan_only=plan_only)
@@ -160,6 +170,7 @@ def biased_(
         wants_logprobs=for_grpo,
         verify_steps=verify_steps,
         agent=playing_agent,
+        sight=sight_of(sight, executor),
     ) as ready:
         planned = ready.planned
         options.refuse_alike(executor, planned, temperatures, wants_spread=for_grpo)

@@ -15,6 +15,7 @@ import typer
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
+from agents.executors.actions import Sight
 from agents.executors.outside.agent_spec import AgentSpec
 from eventlog.events import SftQuery
 from projections.frozen_datasets import CHECKPOINTS
@@ -31,12 +32,14 @@ from ..environments.connect import Placed, Where, placed_at
 from ..environments.suites import pin_suite
 from ..house import House
 from ..sweeps.executors import Way, executor_of
+from ..training.weights import folders_of
 from . import course_options as options
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import AgentOf, MaxParallel, Tasks, Timeout, VerifySteps, agent_of, dialect_from
+from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
 
 
 class Loop(StrEnum):
@@ -78,6 +81,8 @@ def run(
         Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), or a model (policy).")
     ] = Way.PLAN,
     agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     base: BaseOf = None,
     warm_up: WarmUpOf = None,
     stages: StagesOf = None,
@@ -93,7 +98,8 @@ def run(
     becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a
     dataset, trains a checkpoint and sends it to the gate.
     """
-    playing_agent = agent_of(agent, executor, timeout)
+    executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
+    seen = sight_of(sight, executor)
     budget = {
         "--budget-runs": budget_runs,
         "--budget-dollars": budget_dollars,
@@ -123,7 +129,7 @@ def run(
     with open_project() as house:
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
-            quickly = partial(_go, house, placed, course, executor, suite, playing_agent)
+            quickly = partial(_go, house, placed, course, executor, suite, playing_agent, seen)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
             if loop is Loop.BOTH:
                 go_first(house, site, course, slow, quickly)
@@ -155,12 +161,14 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
 
 
 def _go(
-    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None = None
+    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None, sight: Sight
 ) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
     client = placed.environment
-    with executor_of(way, house.settings, inside=placed.inside, agent=agent) as doing, reporter.show_live():
+    own = folders_of(house)  # a champion may be a checkpoint
+    playing = executor_of(way, house.settings, inside=placed.inside, folder_of=own, agent=agent, sight=sight)
+    with playing as doing, reporter.show_live():
         follows_plan = doing.name not in PLANLESS
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)
         controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)

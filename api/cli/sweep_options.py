@@ -13,8 +13,6 @@ import typer
 from agents.envs.environment import Environment
 from agents.envs.foreign.dialect import Dialect, read_dialect
 from agents.executors.executor import Executor
-from agents.executors.outside.agent_spec import AgentSpec, read_agent
-from agents.executors.outside.executor import LATEST_S
 from agents.rollouts.decompose import decompose
 from agents.rollouts.task_file import read_task_file
 from agents.suites.tasks import refuse_planless
@@ -26,7 +24,6 @@ from ..controllers.variance_seek import Limits
 from ..course import Course
 from ..environments.suites import pin_suite
 from ..house import House
-from ..settings import read_settings
 from ..sweeps.executors import MODELLED, Way
 from ..sweeps.models import agent_model
 from ..sweeps.plan import site_templates
@@ -80,13 +77,9 @@ TemplatesFile = Annotated[
 How = Annotated[
     Way, typer.Option("--executor", help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
 ]
-AgentOf = Annotated[
-    str | None,
-    typer.Option(
-        "--agent",
-        metavar="python:MODULE:FUNCTION|command:PROGRAM",
-        help="Play with an agent of your own, in place of an executor: a function of Python, or any program.",
-    ),
+ToldMemory = Annotated[
+    bool,
+    typer.Option("--told", help="With --executor demonstration: say in the prompt what memory changed in the plan."),
 ]
 ModelName = Annotated[
     str | None,
@@ -135,29 +128,16 @@ def refuse_idle(
             raise typer.BadParameter(f"{option} is only for models; add --executor policy or leave it out")
 
 
-def agent_of(named: str | None, executor: Way, timeout: float | None, model: str | None = None) -> AgentSpec | None:
-    """The agent of `--agent`, which lies in the current folder; None without it.
-
-    Raises BadAgent, BadSetting, and BadParameter for options that exclude it, or a time limit of runs before its own:
-    runs that exceed the limit are missing, and an agent that hangs must be graded.
-    """
-    if named is None:
-        return None
-    if executor is not Way.PLAN or model is not None:
-        raise typer.BadParameter("--agent plays in place of an executor: leave out --executor and --model")
-    seconds = read_settings().agent_seconds
-    if timeout is not None and timeout < seconds + LATEST_S:
-        raise typer.BadParameter(
-            f"--timeout {timeout:g} is too short for the agent's {seconds:g} seconds and {LATEST_S:g} to end it; "
-            "raise it, or lower FLYWHEEL_AGENT_SECONDS"
-        )
-    return read_agent(named, Path.cwd())
-
-
 def refuse_shown(executor: Way, *, learn: bool) -> None:
     """Raise BadParameter for --learn with demonstrations, which only repeat their plan."""
     if learn and executor is Way.DEMONSTRATION:
         raise typer.BadParameter("--learn does not work with --executor demonstration; leave one of them out")
+
+
+def refuse_untold(executor: Way, *, told: bool) -> None:
+    """Raise BadParameter for --told without demonstrations: policies are always told, and plans read nothing."""
+    if told and executor is not Way.DEMONSTRATION:
+        raise typer.BadParameter("--told is only for demonstrations; add --executor demonstration or leave it out")
 
 
 def variance_limits(max_siblings: int | None, max_cost: float | None, *, seek: bool, plan_only: bool) -> Limits | None:

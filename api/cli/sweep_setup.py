@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from agents.envs.environment import Environment
+from agents.executors.actions import Sight
 from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.executors.outside.agent_spec import AgentSpec
 from agents.rollouts.dispatching.queue import RolloutQueue
@@ -74,6 +75,7 @@ def set_up_sweep(
     verify_steps: bool,
     session: str | None = None,
     agent: AgentSpec | None = None,
+    sight: Sight = "text",
 ) -> Iterator[SweepSetup]:
     """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
@@ -83,7 +85,7 @@ def set_up_sweep(
     with (
         open_project() as house,
         placed_at(house, site, where, dialect_from(dialect)) as placed,
-        _executor_of(house, way, model, placed, agent) as executor,
+        _executor_of(house, way, model, placed, agent, sight) as executor,
         only_controller(house, site) as house,
     ):
         refuse_forged(house.views())
@@ -97,7 +99,7 @@ def set_up_sweep(
 
 
 def _executor_of(
-    house: House, way: Way, model: str | None, placed: Placed, agent: AgentSpec | None
+    house: House, way: Way, model: str | None, placed: Placed, agent: AgentSpec | None, sight: Sight
 ) -> AbstractContextManager[Executor]:
     return executor_of(
         way,
@@ -107,6 +109,7 @@ def _executor_of(
         folder_of=folders_of(house),
         journal_of=journals_of(house),
         agent=agent,
+        sight=sight,
     )
 
 
@@ -137,7 +140,14 @@ def tasks_to_play(ready: SweepSetup, templates: Path | None, suite: str | None, 
 
 
 def plan_now(
-    ready: SweepSetup, generator: Generator, rng_seed: int, *, learn: bool, queued: bool, suite: str | None
+    ready: SweepSetup,
+    generator: Generator,
+    rng_seed: int,
+    *,
+    learn: bool,
+    queued: bool,
+    suite: str | None,
+    tells: bool = False,
 ) -> tuple[SweepPlanned, ...]:
     """Plan the sweep of a generator, with trials if it learns; put it in the queue if `queued`."""
     house = ready.house
@@ -154,5 +164,6 @@ def plan_now(
         executor=ready.executor,
         actor=OPERATOR,
         suite=suite,
+        tells=tells,
     )
     return (event,)

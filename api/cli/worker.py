@@ -17,6 +17,7 @@ from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.envs.unclosed_instances import UNCLOSED
+from agents.executors.actions import Sight
 from agents.executors.executor import Executor
 from agents.executors.outside.agent_spec import AgentSpec
 from agents.models.model import Model
@@ -42,9 +43,10 @@ from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unche
 from ..sweeps.worker import ROLES, Controlling, Reacting, Role, see_site, work
 from ..training.weights import folders_of
 from . import course_options as options
+from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_options import AgentOf, How, MaxParallel, VerifySteps, agent_of, dialect_from
+from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 from .sweep_setup import go_without_logprobs
 
 _TEXTS = {
@@ -83,6 +85,8 @@ def worker(
     suite: SuiteOf = None,
     executor: How = Way.PLAN,
     agent: AgentOf = None,
+    advice: AdviceOf = Telling.TASK,
+    sight: SightOf = SightName.TEXT,
     verify_steps: VerifySteps = False,
     max_parallel: MaxParallel = 4,
     timeout: Annotated[
@@ -119,7 +123,9 @@ def worker(
     budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
     of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
-    chosen, playing_agent = _roles(roles), agent_of(agent, executor, timeout)
+    chosen = _roles(roles)
+    executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
+    seen = sight_of(sight, executor)
     if "controller" in chosen:
         options.refuse_memoryless(executor)
     limits = Course(max_rounds=rounds, max_parallel=max_parallel, timeout_s=timeout, rule=rule.rule())
@@ -136,7 +142,7 @@ def worker(
     )
     where = Where(url, admin_url, sandbox, port, admin_port)
     asked = _Asked(
-        chosen, site, where, dialect, suite, executor, playing_agent, course, terms, retry_parked, deployment
+        chosen, site, where, dialect, suite, executor, playing_agent, seen, course, terms, retry_parked, deployment
     )
     tell, is_over = _as_json if as_json else _as_text, Event()
     with open_project(OutagePatience(outage, is_over.is_set)) as house:
@@ -156,6 +162,7 @@ class _Asked:
     suite: str | None
     way: Way
     agent: AgentSpec | None
+    sight: Sight
     course: Course
     terms: Terms
     retries_parked: bool
@@ -218,7 +225,13 @@ def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:
     see_site(house, placed, asked.site, reporter)
     own, journals, inside = folders_of(house), journals_of(house), placed.inside
     playing = executor_of(
-        asked.way, house.settings, inside=inside, folder_of=own, journal_of=journals, agent=asked.agent
+        asked.way,
+        house.settings,
+        inside=inside,
+        folder_of=own,
+        journal_of=journals,
+        agent=asked.agent,
+        sight=asked.sight,
     )
     executor = stack.enter_context(playing)
     executor = ask_first(executor, lambda _: go_without_logprobs()) if is_runner else executor

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from agents.executors import plan as plan_executor
-from agents.executors import policy
-from agents.learning.advice import tell_trial
+from agents.executors.browser import executor as browser_executor
+from agents.executors.kits import find_kits
 from agents.learning.embeddings import Embedded, by_words
-from agents.learning.memory import forget_everything, load_piece, pieces_from, rebuild_memory
-from agents.learning.occasions import AnyPiece, OccasionPiece
+from agents.learning.memory import forget_everything, rebuild_memory
 from agents.learning.retrieval import overlay_memory
 from agents.plans import Overlaid, plan_from
-from agents.rollouts.arms import planned_templates, without_plan
-from agents.rollouts.recording import Conversation, RecordedCall, Recording
+from agents.rollouts.recording import Conversation, KeptRun, RecordedCall, Recording
 from agents.rollouts.replay import Replayed, answer_erased, replay_recording
 from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import node
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import (
-    ArmRun,
-    BenchmarkFrozen,
-    EvaluationOpened,
     InstanceReset,
     ModelCalled,
     PriceBookSet,
@@ -32,17 +27,23 @@ from eventlog.events import (
     RunMissing,
     RunStarted,
     StepTaken,
-    SweepPlanned,
-    Template,
 )
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
-from projections.memories import candidacies
-from projections.runs import PLANLESS
+from projections.runs import AGENT, DEMONSTRATION, PLANLESS, POLICIES, is_advised
 
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
 from ..queries.runs import unknown_run
+from .run_inputs import memory_at_start, saying_of, telling_of, template_of
+
+WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
+"""Executors whose runs are replayed by walking the recorded pages."""
+
+REPLAYED: Final = frozenset(
+    {*WALKED, *POLICIES, DEMONSTRATION, AGENT, *(name for kit in find_kits() for name in kit.executors)}
+)
+"""Executors whose runs are replayed, or compared as far as their record allows. Delegation has a replay of its own."""
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -88,7 +89,32 @@ def recording_of(
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
         conversation=_conversation(store, blobs, views_at, started, begun, embedded, events),
+        kept=_kept_run(store, blobs, views_at, started, begun, embedded, events),
     )
+
+
+def _kept_run(
+    store: EventStore,
+    blobs: BlobStore,
+    views_at: ViewsAt,
+    started: RunStarted,
+    begun: Position,
+    embedded: Embedded,
+    events: Sequence[Recorded],
+) -> KeptRun | None:
+    """What a record holds of a run that is not played again; None for one that is."""
+    if started.executor in {*POLICIES, DEMONSTRATION} or (started.executor in WALKED and not _changes_in_place(events)):
+        return None
+    calls = tuple(item.event for item in events if isinstance(item.event, ModelCalled))
+    is_told = is_advised(started.executor)
+    told = telling_of(store, blobs, views_at, started, begun, embedded) if is_told else None
+    return KeptRun(calls, is_told, told)
+
+
+def _changes_in_place(events: Sequence[Recorded]) -> bool:
+    """True if a page changed without a request, which the pages of a record cannot do again."""
+    steps = (item.event for item in events if isinstance(item.event, StepTaken))
+    return any(step.observation is not None and step.http_status is None for step in steps)
 
 
 def _conversation(
@@ -100,8 +126,8 @@ def _conversation(
     embedded: Embedded,
     events: Sequence[Recorded],
 ) -> Conversation | None:
-    """The conversation of a policy's run, with what it would be told now; None for a run of a plan."""
-    if started.executor != policy.NAME:
+    """The conversation of a policy's run or a demonstration, with what it is told now; None for another run."""
+    if started.executor not in {*POLICIES, DEMONSTRATION}:
         return None
     calls = [item.event for item in events if isinstance(item.event, ModelCalled) and item.event.role == "policy"]
     if not calls:
@@ -113,7 +139,8 @@ def _conversation(
         messages=[messages[address] for address in messages],
         calls=tuple(_recorded_call(blobs, call, places) for call in calls),
         pictures={address: blobs.get(address).body for address in shown},
-        told=_telling_of(store, blobs, views_at, started, begun, embedded),
+        told=telling_of(store, blobs, views_at, started, begun, embedded),
+        said=saying_of(store, blobs, views_at, started, begun, embedded),
     )
 
 
@@ -134,32 +161,8 @@ def _recorded_call(blobs: BlobStore, call: ModelCalled, places: Mapping[str, int
     return RecordedCall(messages, call.sampling, sample["text"], sample["finish"], "constrained" in answer)
 
 
-def _telling_of(
-    store: EventStore,
-    blobs: BlobStore,
-    views_at: ViewsAt,
-    started: RunStarted,
-    begun: Position,
-    embedded: Embedded,
-) -> Callable[[int], tuple[OccasionPiece, ...]] | None:
-    """Advice to a run now within a budget of bytes; None if its template is not in the log."""
-    template = template_of(store, blobs, started, begun)
-    if template is None:
-        return None
-    held, candidate = _memory_of(blobs, views_at, started, begun, embedded)
-    own, withheld = started.spec.withheld, [piece for piece in held if piece.piece == started.spec.withheld]
-    pieces = [piece for piece in held if piece.piece != own]
-
-    def told(budget: int) -> tuple[OccasionPiece, ...]:
-        left = withheld[0] if withheld else None
-        environment = started.task_spec.environment
-        return tell_trial(template, environment, pieces, budget, candidate=candidate, withheld=left)
-
-    return told
-
-
 def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:
-    """RunStarted and RunFinished of a run of the plan executor or of a policy. Raises Unknown, NotReplayable."""
+    """RunStarted and RunFinished of a run that is replayed. Raises Unknown, NotReplayable."""
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)
     if started is None:
         raise unknown_run(run)
@@ -169,7 +172,7 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     finished = next((item.event for item in events if isinstance(item.event, RunFinished)), None)
     if finished is None:
         raise NotReplayable(run=run, actual="it has not ended")
-    if started.executor not in {plan_executor.NAME, policy.NAME}:
+    if started.executor not in REPLAYED:
         raise NotReplayable(run=run, actual=f"its executor is {started.executor!r}")
     return started, finished
 
@@ -186,56 +189,11 @@ def _derive_plan(
     template = template_of(store, blobs, started, begun)
     if template is None:
         return None
-    held, candidate = _memory_of(blobs, views_at, started, begun, embedded)
+    held, candidate = memory_at_start(blobs, views_at, started, begun, embedded)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
-    if started.executor == policy.NAME:
+    if started.executor in PLANLESS:
         pieces, candidate = [], None
     return overlay_memory(template.plan_steps, template.instruction, started.task_spec.environment, pieces, candidate)
-
-
-def _memory_of(
-    blobs: BlobStore, views_at: ViewsAt, started: RunStarted, begun: Position, embedded: Embedded
-) -> tuple[tuple[AnyPiece, ...], AnyPiece | None]:
-    """The pieces of a run's memory, and the candidate that it tried."""
-
-    def read(address: str) -> bytes:
-        return blobs.get(address).body
-
-    memory = started.artifact.memory
-    model = embedded(memory)
-    named = started.spec.candidate
-    state = None if named is None else candidacies(views_at(Position(begun - 1))).get(named)
-    return pieces_from(read(memory.digest), read, model), None if state is None else load_piece(state, read, model)
-
-
-def template_of(store: EventStore, blobs: BlobStore, started: RunStarted, upto: Position) -> Template | None:
-    """Template of a run, from its sweep or evaluation. Raises BlobMissing, BlobErased."""
-    if started.arm is not None:
-        return _of_evaluation(store, blobs, started, started.arm, upto)
-    for item in store.read(stream=f"sweep/{started.spec.sweep}", upto=upto):
-        if isinstance(item.event, SweepPlanned):
-            found = (each for each in item.event.templates if each.template_id == started.spec.template)
-            return next(found, None)
-    return None
-
-
-def _of_evaluation(
-    store: EventStore, blobs: BlobStore, started: RunStarted, arm: ArmRun, upto: Position
-) -> Template | None:
-    frozen: BenchmarkFrozen | None = None
-    for item in store.read(types=["BenchmarkFrozen", "EvaluationOpened"], upto=upto):
-        match item.event:
-            case BenchmarkFrozen() as event if event.benchmark == arm.benchmark:
-                frozen = event
-            case EvaluationOpened() as event if event.evaluation == arm.evaluation and frozen is not None:
-                if event.executor in PLANLESS:
-                    own = (each for each in frozen.templates if each.template_id == started.spec.template)
-                    return next(map(without_plan, own), None)
-                templates = planned_templates(frozen.templates, event.suite, store, blobs, item.position)
-                return templates.get(started.spec.template)
-            case _:
-                pass
-    return None
 
 
 def _memory(views_at: ViewsAt, started: RunStarted, blobs: BlobStore) -> str | None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .calls import ModelAnswer, ModelCall, Sampled, message_list, picture_of, sampling_of, text_field, token_count
+from .calls import (
+    ModelAnswer,
+    ModelCall,
+    Sampled,
+    message_list,
+    picture_of,
+    sampling_of,
+    text_field,
+    token_count,
+    with_paragraph,
+)
 
 if TYPE_CHECKING:
     from eventlog.blobs import Blob
@@ -39,6 +49,11 @@ def read_messages(body: Mapping[str, Any]) -> ModelCall:
         is_constrained=isinstance(choice, dict) and choice.get("type") in {"any", "tool"},
         asked={key: value for key, value in body.items() if key not in {"messages", "system"}},
     )
+
+
+def advise_messages(body: Mapping[str, Any], paragraph: str) -> dict[str, Any]:
+    """The body with a paragraph at the end of its system prompt. Raises BadCall."""
+    return {**body, "system": with_paragraph(body.get("system"), paragraph)}
 
 
 def _with_addresses(message: dict[str, Any], pictures: list[Blob]) -> Mapping[str, Json]:

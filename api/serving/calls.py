@@ -152,6 +152,20 @@ def picture_of(media_type: object, data: object, where: str) -> Blob:
         raise BadCall(where=where, actual=f"a picture that is not base64 ({problem})", expected="base64") from problem
 
 
+def with_paragraph(content: object, paragraph: str) -> str | list[Any]:
+    """A prompt, as a text or as parts, with a paragraph at its end; the paragraph alone if there is none.
+
+    Raises BadCall for another form.
+    """
+    if not content:
+        return paragraph
+    if isinstance(content, str):
+        return f"{content}\n\n{paragraph}"
+    if isinstance(content, list):
+        return [*content, {"type": "text", "text": paragraph}]
+    raise BadCall(where="system", actual=type(content).__name__, expected="a text or a list of parts")
+
+
 def token_count(value: object) -> int | None:
     """A token count of an answer; None if it gives none."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -16,7 +16,8 @@ Api = Literal["openai", "anthropic"]
 class CallDialect:
     """One endpoint: its path at the model server, and the functions for its bodies.
 
-    `last` is the data (OpenAI) or the event (Anthropic) that ends a stream.
+    `last` is the data (OpenAI) or the event (Anthropic) that ends a stream. `advise` adds a paragraph to what the model
+    is told at first.
     """
 
     api: Api
@@ -25,6 +26,7 @@ class CallDialect:
     read_call: Callable[[Mapping[str, Any]], ModelCall]
     read_answer: Callable[[Mapping[str, Any]], ModelAnswer]
     join: Callable[[Sequence[Mapping[str, Any]]], dict[str, Any]]
+    advise: Callable[[Mapping[str, Any], str], dict[str, Any]]
 
 
 CHAT: Final = CallDialect(
@@ -34,6 +36,7 @@ CHAT: Final = CallDialect(
     openai_calls.read_chat,
     openai_calls.read_chat_answer,
     openai_calls.join_chat,
+    openai_calls.advise_chat,
 )
 COMPLETIONS: Final = CallDialect(
     "openai",
@@ -42,6 +45,7 @@ COMPLETIONS: Final = CallDialect(
     openai_calls.read_completion,
     openai_calls.read_completion_answer,
     openai_calls.join_completion,
+    openai_calls.advise_completion,
 )
 MESSAGES: Final = CallDialect(
     "anthropic",
@@ -50,6 +54,7 @@ MESSAGES: Final = CallDialect(
     anthropic_calls.read_messages,
     anthropic_calls.read_message_answer,
     anthropic_calls.join_messages,
+    anthropic_calls.advise_messages,
 )
 
 _KINDS: Final[Mapping[int, tuple[str, str]]] = {

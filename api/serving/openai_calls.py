@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from .calls import ModelAnswer, ModelCall, Sampled, message_list, picture_of, sampling_of, text_field, token_count
+from .calls import (
+    ModelAnswer,
+    ModelCall,
+    Sampled,
+    message_list,
+    picture_of,
+    sampling_of,
+    text_field,
+    token_count,
+    with_paragraph,
+)
 from .errors import BadCall
 
 if TYPE_CHECKING:
@@ -63,6 +73,21 @@ def read_completion(body: Mapping[str, Any]) -> ModelCall:
         is_constrained=_is_constrained(body),
         asked={key: value for key, value in body.items() if key != "prompt"},
     )
+
+
+def advise_chat(body: Mapping[str, Any], paragraph: str) -> dict[str, Any]:
+    """The body with a paragraph at the end of the system's first message, else before all messages. Raises BadCall."""
+    first, *others = message_list(body)
+    if first["role"] not in {"system", "developer"}:
+        return {**body, "messages": [{"role": "system", "content": paragraph}, first, *others]}
+    return {**body, "messages": [{**first, "content": with_paragraph(first.get("content"), paragraph)}, *others]}
+
+
+def advise_completion(body: Mapping[str, Any], paragraph: str) -> dict[str, Any]:
+    """The body with a paragraph before its prompt. Raises BadCall for a prompt that is no text."""
+    if not isinstance(body.get("prompt"), str):
+        raise BadCall(where="prompt", actual="no text", expected="a text, because advice is put before it")
+    return {**body, "prompt": f"{paragraph}\n\n{body['prompt']}"}
 
 
 def _is_constrained(body: Mapping[str, Any]) -> bool:

@@ -52,12 +52,13 @@ _STATUS: Final[dict[type[FlywheelError], int]] = {
 
 @dataclass
 class RunCalls:
-    """The calls of one run. Thread-safe."""
+    """The calls of one run, and the paragraph that each of its requests is given besides. Thread-safe."""
 
     model: TaskModel
     url: str
     served: dict[str, str]
     timeout_s: float
+    advice: str = ""
     fresh: list[PassedOn] = field(default_factory=list)
     begun: int = 0
     is_closed: bool = False
@@ -115,12 +116,12 @@ class RunEndpoint:
     runs: dict[str, RunCalls] = field(default_factory=dict)
 
     @contextmanager
-    def open_run(self) -> Iterator[RunCalls]:
-        """Make a key for one run. It is good until the end of the block."""
+    def open_run(self, advice: str = "") -> Iterator[RunCalls]:
+        """Make a key for one run, good until the end of the block. Advice, if there is any, goes into each request."""
         key = f"fw-run-{secrets.token_hex(24)}"
         told = TaskModel(f"{self.address}/v1", self.address, key, self.upstream.model)
-        settings = self.settings
-        self.runs[key] = RunCalls(told, self.upstream.url, served_tokens(settings), settings.model_seconds)
+        settings, own = self.settings, served_tokens(self.settings)
+        self.runs[key] = RunCalls(told, self.upstream.url, own, settings.model_seconds, advice.strip())
         try:
             yield self.runs[key]
         finally:
@@ -140,6 +141,8 @@ class RunEndpoint:
         try:
             run = self.run_of(request)
             body = await to_thread.run_sync(read_object, await self._body(request))
+            if run.advice:
+                body = dialect.advise(body, run.advice)  # what is recorded is what the model reads
             call = await to_thread.run_sync(dialect.read_call, body)
             upstream = check_upstream(self.upstream, dialect)
             upstream.weights_of(call.model)  # an unknown model is refused

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
+from agents.executors.actions import Sight
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.delegation.executor import DelegationExecutor, JournalOf
 from agents.executors.demonstration import Demonstrator
@@ -17,10 +17,12 @@ from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
-from agents.executors.outside.agent_spec import AgentSpec
+from agents.executors.outside.agent_spec import AgentSpec, agent_options
 from agents.executors.outside.executor import AgentExecutor
-from agents.executors.policy import PolicyExecutor, over_http
+from agents.executors.policy import SCREENSHOT_NAME, PolicyExecutor, over_http
+from agents.executors.surface import Surface
 from agents.learning.inspection import Inspector
+from agents.models.errors import NotOffered
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
@@ -29,7 +31,7 @@ from projections.runs import is_agent
 from ..errors import OtherExecutor, WrongWay
 from ..settings import Settings
 from .agents import agent_executor
-from .models import agent_model, local_folder, local_host, weights_endpoint
+from .models import agent_model, has_weights, local_folder, local_host, weights_endpoint
 
 
 class Way(StrEnum):
@@ -62,16 +64,18 @@ def executor_of(
     folder_of: FolderOf = no_checkpoints,
     agent: AgentSpec | None = None,
     journal_of: JournalOf | None = None,
+    sight: Sight = "text",
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
+    With the sight `screenshot` it is shown pictures of a window in Chromium, for which its model has to take images.
     An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
     `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
     `journal_of`. On an environment `inside` this process only a policy, a loop of policies and the executors of its kit
     can play.
-    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, BadEndpoint, BaseUnfit, LibrariesMissing, NotConverted,
-    BadSetting.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, NotOffered, BadEndpoint, BaseUnfit, LibrariesMissing,
+    NotConverted, BadSetting.
     """
     if agent is not None:
         if inside is not None:
@@ -90,7 +94,7 @@ def executor_of(
             with Chromium(settings.browser) as chromium:
                 yield BrowserExecutor(chromium)
         case Way.POLICY:
-            with _policy_of(settings, model, inside, folder_of) as policy:
+            with _policy_of(settings, model, inside, folder_of, sight) as policy:
                 yield policy
         case Way.DELEGATION | Way.DELEGATION_PLAN:
             if journal_of is None:
@@ -105,8 +109,12 @@ def executor_of(
 
 @contextmanager
 def _policy_of(
-    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf
+    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf, sight: Sight = "text"
 ) -> Iterator[PolicyExecutor | LocalPolicies | EndpointPolicies]:
+    if sight == "screenshot":
+        with _looking_policy(settings, model, inside) as looking:
+            yield looking
+        return
     opening = over_http if inside is None else inside.opening
     if local_folder(settings, model) is not None:
         with local_host(settings, model, folder_of) as (host, files_of):
@@ -118,6 +126,22 @@ def _policy_of(
         return
     with agent_model(settings, model) as asked:
         yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+
+
+@contextmanager
+def _looking_policy(settings: Settings, model: str | None, inside: Inside | None) -> Iterator[PolicyExecutor]:
+    """A policy that looks at pictures of a window."""
+    if inside is not None:
+        raise WrongWay(actual="policy with --sight screenshot", expected=f"{Way.POLICY.value} without it: no window")
+    if has_weights(settings, model):
+        named = settings.model if model is None else model
+        raise NotOffered(model=named or "the model", actual="images")
+    with agent_model(settings, model) as asked, Chromium(settings.browser) as chromium:
+
+        def open_window(instance: Instance, headers: Mapping[str, str]) -> AbstractContextManager[Surface]:
+            return chromium.visit(instance.url, headers=headers)
+
+        yield PolicyExecutor(asked, "screenshot", open_window, wording=settings.policy_wording)
 
 
 def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
@@ -154,8 +178,15 @@ def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     """Command-line options that select the recorded executor and model."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
     if is_agent(planned.executor):
-        return f"--agent {shlex.quote(model or 'AGENT')}"
-    return f"--executor {planned.executor or PLAN.name}{f' --model {_without_api(model)}' if model else ''}"
+        return agent_options(model or "AGENT")
+    return f"{_way_options(planned.executor or PLAN.name)}{f' --model {_without_api(model)}' if model else ''}"
+
+
+def _way_options(executor: str) -> str:
+    """Options that select a recorded executor."""
+    if executor == SCREENSHOT_NAME:
+        return f"--executor {Way.POLICY.value} --sight screenshot"
+    return f"--executor {executor}"
 
 
 def worker_of(sweep: SweepPlanned) -> str:
@@ -163,7 +194,7 @@ def worker_of(sweep: SweepPlanned) -> str:
     if is_agent(sweep.executor):
         return f"flywheel worker --site {sweep.environment} {options_of(sweep)}"
     model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
-    executor = f" --executor {sweep.executor}" if sweep.executor else ""
+    executor = f" {_way_options(sweep.executor)}" if sweep.executor else ""
     return f"{model}flywheel worker --site {sweep.environment}{executor}"
 
 

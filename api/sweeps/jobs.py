@@ -7,8 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from agents.envs.environment import Environment
+from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Advised, Executor
+from agents.executors.policy import wording_budget
 from agents.learning.advice import tell_trial
+from agents.learning.applied_words import applied_advice
 from agents.learning.memory import content_reader, load_piece, pieces_from
 from agents.learning.occasions import AnyPiece, OccasionPiece
 from agents.rollouts.dispatching.dispatch import Call, Dispatch, Outcome
@@ -69,6 +72,7 @@ def jobs_of(house: House, views: Views, sweep: SweepPlanned, specs: Sequence[Spe
             returning=returning,
             known=frozenset(states),
             withheld=next((piece for piece in pieces if piece.piece == spec.withheld), None),
+            tells=sweep.tells,
         )
         for spec in specs
     ]
@@ -202,7 +206,13 @@ def took_longer(timeout_s: float) -> str:
 
 
 def _with_memory(job: Job, executor: Executor) -> Job:
-    """The job with the memory that its executor uses: a planless executor applies none, an advised one is told some."""
+    """The job with the memory that its executor uses: a planless executor applies none, an advised one is told some.
+
+    A demonstration applies it and, if its sweep tells, says so.
+    """
+    if job.tells and isinstance(executor, Demonstrator):
+        budget = wording_budget(executor.wording)
+        return replace(job, said=applied_advice(job.environment, job.template, job.pieces, budget))
     if executor.name not in PLANLESS:
         return job
     told: tuple[OccasionPiece, ...] = ()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
+from agents.learning.applied_words import say_promoted
 from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript, contrast
 from agents.learning.memory import content_reader, load_piece
@@ -26,7 +28,7 @@ from .capture import propose
 def lessons_from(
     house: House, sweep: SweepPlanned, rule: PromotionRule, kinds: Collection[PieceKind], *, brings_back: bool = True
 ) -> None:
-    """Append lessons in words of a sweep's runs as candidates under this rule: by contrast, and by transfer.
+    """Append lessons in words of a sweep's runs as candidates under this rule: by contrast, and from what was promoted.
 
     Only plain runs count: no trials, contaminated or withdrawn runs, and none of a benchmark. Known lessons are not
     proposed again; `brings_back` as in `capture_from`. Raises BlobMissing, BlobDamaged.
@@ -74,13 +76,16 @@ def read_transcript(house: House, spec: Spec, reward: RewardState) -> Transcript
 def _transfer_lessons(
     house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
 ) -> tuple[Captured, ...]:
-    """Promoted lessons of other clusters, as candidates for the sweep's failing tasks."""
+    """What was promoted, for the sweep's failing tasks: lessons of other clusters, and changes of plans in words."""
     failed = {spec.template: spec.spec_id for spec in reversed(sweep.specs) if _has_failed(graded, spec)}
     promoted = (state for state in candidacies(views).values() if state.status == "promoted")
-    pieces = (load_piece(state, content_reader(house.blobs)) for state in promoted)
+    loaded = (load_piece(state, content_reader(house.blobs)) for state in promoted)
+    pieces = [piece for piece in loaded if piece is not None]
     lessons = [piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.is_in_words]
+    changes = [piece for piece in pieces if piece not in lessons]
     failing = [template for template in sweep.templates if template.template_id in failed]
-    return transfer(sweep.environment, lessons, failing, failed)
+    said = (say_promoted(sweep.environment, each, changes, failed[each.template_id]) for each in failing)
+    return (*transfer(sweep.environment, lessons, failing, failed), *chain.from_iterable(said))
 
 
 def _has_failed(graded: Mapping[str, RewardState], spec: Spec) -> bool:

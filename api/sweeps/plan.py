@@ -165,13 +165,15 @@ def plan(
     budget_left: int | None = None,
     kinds: Collection[PieceKind] = EVERY_KIND,
     suite: str | None = None,
+    tells: bool = False,
 ) -> SweepPlanned:
     """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
     `weights` are the weights to play with (None: the champion's). `trials` are the shares of groups that try a
     candidate or withhold a promoted piece (None: no trials). With `forgetting`, the allocator chooses the substrate
     of each group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
-    `suite` is the version of the suite that the templates come from. Raises NoPlan, BadSweep, BenchmarkInstance,
+    `suite` is the version of the suite that the templates come from. A sweep of demonstrations that `tells` says in
+    their prompts what memory changed. Raises NoPlan, BadSweep, BenchmarkInstance,
     SweepExists, and what refuse_unserved and House.embeddings raise.
     """
     if executor.name not in PLANLESS:
@@ -200,6 +202,7 @@ def plan(
         model=model,
         suite=suite,
         advice_budget=advice_budget_of(executor),
+        tells=tells,
     )
     choices: tuple[SubstrateChosen, ...] = ()
     if forgetting:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
-from agents.executors import policy
 from agents.executors.terms import RunTerms, under_terms
 from agents.rollouts.dispatching.checkpoints import resume_answers
 from agents.rollouts.dispatching.profiles import TableKeeper
 from agents.rollouts.dispatching.queue import JobTicket
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import Means
+from projections.runs import POLICIES
 
 from ..errors import HeaderUnset
 from ..house import House
@@ -38,7 +38,7 @@ def means_of_run(house: House, means: Means, ticket: JobTicket, state: StateKey)
     found = terms_of(house.store, ticket.spec)
     headers = {} if found is None else {name: _header_value(value, name) for name, value in found.page_headers}
     most = None if found is None else found.max_micro_dollars
-    is_drawn = means.executor.name == policy.NAME
+    is_drawn = means.executor.name in POLICIES
     keeping = resume_answers(TableKeeper(house.engine), state) if is_drawn else nullcontext()
     with keeping as log:
         terms = RunTerms(means.book, means.stopwatch, most, headers, log)

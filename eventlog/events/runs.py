@@ -115,8 +115,9 @@ class SweepPlanned(Event):
     A further event of the same sweep adds siblings to its groups. `bias` explains the instances of a failure-biased
     sweep. If it `learns`, its failed runs propose rewrites. `executor` plays the sweep (None: plans over HTTP), with
     `model` if it calls one. `trials` are the shares drawn by `rng_seed` (None: as in the seed documents, every group
-    tries any candidate). `suite` is the suite of the templates with its version, such as `shop@2`. These six fields
-    are omitted when stored at their defaults, so older events keep their digest.
+    tries any candidate). `suite` is the suite of the templates with its version, such as `shop@2`. If it `tells`, a
+    demonstration's prompt says what memory changed in its plan. These seven fields are omitted when stored at their
+    defaults, so older events keep their digest.
     """
 
     type: Literal["SweepPlanned"] = "SweepPlanned"
@@ -132,6 +133,7 @@ class SweepPlanned(Event):
     model: Annotated[Name | None, Field(exclude_if=lambda model: model is None)] = None
     trials: Annotated[Trials | None, Field(exclude_if=lambda trials: trials is None)] = None
     suite: Annotated[Name | None, Field(exclude_if=lambda suite: suite is None)] = None
+    tells: Annotated[bool, Field(exclude_if=lambda tells: not tells)] = False
 
 
 class SweepEnded(Event):

@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from agents.envs.provider import Site
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.local import LocalPolicies
 from agents.models.model import ChatMessage, CompletionRequest, Model
 from agents.models.servers.errors import ChallengerUnfit, ReferenceMissing, ReferenceUnmounted
 from agents.models.servers.plan import Challenger
 from api.cli.main import USAGE, run_command
+from api.controllers.fast import Controller
 from api.house import House
+from api.queries.champion import present_champion
 from api.serving.challengers import find_challenger
 from api.serving.errors import ReferenceChanged
 from api.sweeps.executors import Way, executor_of
@@ -213,6 +216,26 @@ def test_the_gate_judges_an_adapter_that_the_endpoint_loads_by_its_digest(
     started = [each.event for each in house.store.read(types=["RunStarted"])]
     arms = {(each.arm.arm, each.artifact.weights) for each in started if isinstance(each, RunStarted) and each.arm}
     assert arms == {("champion", "base"), ("challenger", shelf.saved.digest)}
+
+
+def test_the_fast_loop_of_a_policy_serves_a_champion_of_trained_weights(
+    flywheel: Flywheel, house: House, shelf: Shelf, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(house, shelf.saved)
+    trained = present_champion(house.views()).pointed_artifact().model_copy(update={"weights": shelf.saved.digest})
+    served: list[str] = []
+
+    def serve_champion(controller: Controller) -> str:
+        refuse_unserved(controller.executor, [trained])
+        served.append(trained.weights)
+        return "served"
+
+    monkeypatch.setattr(Controller, "run", serve_champion)
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    monkeypatch.setenv("FLYWHEEL_MODEL", f"transformers:{shelf.base.path}")
+    where = ("--url", site.url, "--admin-url", site.admin_url)
+    code, _, err = flywheel("run", "--executor", "policy", *where)
+    assert (code, served) == (0, [shelf.saved.digest]), err
 
 
 @pytest.mark.parametrize(

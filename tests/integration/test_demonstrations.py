@@ -22,6 +22,7 @@ from api.course import Course
 from api.datasets import freeze
 from api.datasets.demonstrations import keep_tokens
 from api.errors import SessionNotKept
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.jobs import refuse_session_not_kept
 from api.sweeps.plan import first_facts, plan, site_templates
@@ -29,13 +30,14 @@ from api.sweeps.play import play_sweep
 from benchmarks.shipped import PLANS
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import BlobMissing
-from eventlog.events import GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
+from eventlog.events import FollowLink, GrpoQuery, ModelCalled, RunStarted, SftQuery, StepTaken, SweepPlanned, Tokens
 from eventlog.references import blob_addresses
 from eventlog.weights_folder import Base, read_base
 from projections.groups import find_groups
 from projections.runs import RUNS
 from tests.conftest import Database
 from tests.golden.make import Quiet
+from tests.promoted import promote_rewrite
 from tests.tiny import make_base
 from trainer.bases import check_rows, load_tokenizer
 from trainer.rows import read_rows
@@ -62,6 +64,34 @@ def played(house: House, client: EnvClient, executor: Executor, name: str = "sho
     sweep = plan(house, house.views(), "marketplace", generator, rng_seed=1, learns=False, executor=executor)
     play_sweep(house, client, sweep, Course(max_parallel=2), Quiet(), executor)
     return sweep
+
+
+def test_a_demonstration_may_be_told_what_memory_changed_in_its_plan(empty_house: House, client: EnvClient) -> None:
+    house = empty_house
+    first_facts(house)
+    (task,) = [each for each in site_templates(client) if each.template_id == PHONE]
+    step = next(each for each in task.plan_steps if each.type == "navigate")
+    name = promote_rewrite(house, step, FollowLink(page="/", label="Boats"))
+    prompts = {}
+    for tells in (False, True):
+        executor, sweep = Demonstrator(wording="brief"), f"told-{tells}".lower()
+        generator = SeedSweep(sweep, [task], (1,), 1)
+        event = plan(
+            house, house.views(), "marketplace", generator, rng_seed=1, learns=False, executor=executor, tells=tells
+        )
+        play_sweep(house, client, event, Course(max_parallel=2), Quiet(), executor)
+        run = event.specs[0].spec_id
+        assert house.views().find(RUNS)[run].applied == (name,)
+        calls = house.store.read(stream=f"run/{run}", types=("ModelCalled",))
+        replayed = replay_run(house.store, house.blobs, house.views, run)
+        assert (replayed.outcome, replayed.not_compared) == ("identical", ())
+        assert {"plan", "calls", "steps", "end", "grade", "reward"} <= set(replayed.compared)
+        prompts[tells] = turns_of(house, next(each.event for each in calls if isinstance(each.event, ModelCalled)))
+    line = "- “Open /, then follow the link 'Boats', not: open"
+    assert [line in prompts[tells][1]["content"] for tells in (False, True)] == [False, True]
+    assert prompts[True][1]["content"].index(line) < prompts[True][1]["content"].index("No page is open yet.")
+    planned = [each.event for each in house.store.read(types=("SweepPlanned",))]
+    assert [("tells" in each.model_dump(mode="json")) for each in planned] == [False, True]
 
 
 def query_of(tokens: Tokens) -> SftQuery:

@@ -8,6 +8,9 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.executors.policy import PolicyExecutor
+from agents.learning.advice import BUDGET
+from agents.learning.memory import content_reader
+from agents.learning.occasions import text_and_change
 from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep
 from agents.suites.bundled import bundled_for
@@ -15,15 +18,25 @@ from agents.suites.tasks import templates_of
 from api.controllers.fast import Controller
 from api.history.replay import replay_run
 from api.house import House
+from api.sweeps.candidates import trial_pool
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import play_sweep
-from eventlog.events import EvaluationOpened, HintRecorded, PieceTried, Template
+from eventlog.events import (
+    EvaluationOpened,
+    FollowLink,
+    HintRecorded,
+    PairedRule,
+    PieceTried,
+    Template,
+)
 from projections.memories import candidacies
+from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.admitted import admitted
 from tests.followers import Follower
 from tests.golden.make import Quiet
 from tests.integration.test_helpdesk_loop import COURSE as HELPDESK
+from tests.promoted import promote_rewrite
 from tests.recomputing import every_verdict_recomputes
 
 COURSE = replace(HELPDESK, seeds_per_round=4, sealed_seeds=tuple(range(10_000, 10_006)))
@@ -93,3 +106,26 @@ def test_a_policys_run_replays_without_a_model_and_without_a_site_and_shows_what
     assert other.divergence is not None
     assert (other.divergence.where, other.divergence.actual) == ("call 1", ("message 3, user: Nothing.",))
     assert other.divergence.expected == ("message 3, user: <page>",)
+
+
+def test_what_was_promoted_for_plans_becomes_a_candidate_in_words_after_a_policy_failed(
+    empty_house: House, helpdesk: EnvClient
+) -> None:
+    house = empty_house
+    first_facts(house)
+    (task,) = task_of(helpdesk)
+    step = next(each for each in task.plan_steps if each.type == "navigate")
+    promote_rewrite(house, step, FollowLink(page="/", label="Where tickets are"))
+    sweep = plan(
+        house, house.views(), "helpdesk", SeedSweep("s1", [task], [1, 2], 2), rng_seed=1, executor=follower(helpdesk)
+    )
+    play_sweep(house, helpdesk, sweep, replace(COURSE, rule=PairedRule()), Quiet(), follower(helpdesk))
+    assert not any(run.passed for run in house.views().find(REWARDS, "s1__").values())
+    hints = [each.event for each in house.store.read(types=["HintRecorded"]) if isinstance(each.event, HintRecorded)]
+    said = {text_and_change(house.blobs.get(each.content).body)[0]: each for each in hints}
+    (text,) = (text for text in said if "Where tickets are" in text)
+    hint = said[text]
+    assert ", then follow the link 'Where tickets are', not: open /" in text
+    assert (hint.occasion.cluster, hint.source, hint.rule) == ("navigation", "recovery", PairedRule())
+    pool = trial_pool(house.views(), content_reader(house.blobs)).among([task], "helpdesk", BUDGET)
+    assert hint.hint in pool.names

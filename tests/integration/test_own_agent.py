@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import pytest
+import typer
 
+from agents.executors.outside.agent_spec import PROXY
+from api.cli.agent_options import player_of
 from api.cli.main import run_command
+from api.history.replay import replay_run
 from api.house import House
+from api.sweeps.executors import Way, options_of
+from api.tokens import issue
+from eventlog.blobs.conversations import get_messages
 from eventlog.events import (
     EvaluationOpened,
     ModelCalled,
@@ -24,11 +33,11 @@ from eventlog.events import (
     VerdictReached,
 )
 from tests.conftest import Database
-from tests.killing import Kill, has_ended, project_on, the_log_is_whole
+from tests.killing import Child, Kill, Project, has_ended, project_on, the_log_is_whole
 from tests.model_server import ModelServer, model_server
 from tests.outside import write_agents
-from tests.own_agent import choose_link, commands, model_settings, write_own_agent
-from tests.own_site import TOKEN, OwnSite, serve_own_site
+from tests.own_agent import DEAF, choose_link, commands, model_settings, write_own_agent
+from tests.own_site import TOKEN, OwnSite, free_port, serve_own_site, wait_for_port
 
 Flywheel = Callable[..., tuple[int, str, str]]
 
@@ -114,7 +123,44 @@ def test_the_tutorial_leads_from_a_function_to_a_verdict(
     code, _, err = flywheel("gate", "run", "--benchmark", "small", "--challenger", champion_now(flywheel), *agent)
     assert code == 64
     assert "the same memory" in " ".join(err.replace("│", " ").split())
-    assert any("Notes of earlier runs: " in asked.text and "'Jackets'" in asked.text for asked in model.asked)
+    assert any(
+        "What helped before in tasks like it" in asked.text and "'Jackets'" in asked.text for asked in model.asked
+    )
+
+
+@pytest.mark.costly("a course to a verdict, for an agent that reads no advice: every run of trials and of a real gate")
+def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_model(
+    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+) -> None:
+    write_own_agent(tmp_path, has_client=False)
+    (tmp_path / "deaf.py").write_text(DEAF, "utf-8")
+    for words in commands(shop)[:2]:
+        assert flywheel(*words)[0] == 0
+    agent = ("--agent", "python:deaf:play")
+    code, _, err = flywheel("run", "--site", "shop", *agent, "--advice", "proxy", "--seeds", "6", "--verdicts", "1")
+    assert code == 0, err
+    (verdict,) = [each for each in events(empty_house, VerdictReached) if isinstance(each, VerdictReached)]
+    assert verdict.verdict.decision == "promote"
+    (sweep, *_) = [each for each in events(empty_house, SweepPlanned) if isinstance(each, SweepPlanned)]
+    assert (sweep.model, options_of(sweep)) == (f"{PROXY}{agent[1]}", f"{' '.join(agent)} --advice proxy")
+    runs = {each.run: each for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)}
+    calls = [each for each in events(empty_house, ModelCalled) if isinstance(each, ModelCalled)]
+    for call in calls:
+        first = get_messages(empty_house.blobs, call.messages)[0]
+        is_told = first["role"] == "system" and "“At the start: follow the link 'Jackets'" in str(first["content"])
+        assert is_told == bool(runs[call.run].applied), call.run
+    told = {run.arm.arm: bool(run.applied) for run in runs.values() if run.arm is not None}
+    for run in {run.arm.arm: run.run for run in runs.values() if run.arm is not None}.values():
+        found = replay_run(empty_house.store, empty_house.blobs, empty_house.views, run)
+        compared = {"memory", "told", "calls in order", "tokens", "steps in order", "reward"}
+        assert (found.divergence, compared - set(found.compared)) == (None, set())
+        assert any("the executor 'agent' is not played again" in line for line in found.not_compared)
+    assert told == {"champion": False, "challenger": True}
+    opened = opened_evaluations(empty_house)[0].executor
+    freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")
+    assert flywheel(*freeze, "--executor", "policy")[0] == 0
+    flywheel("gate", "run", "--benchmark", "small", "--challenger", "base@0", *agent, "--test", "bootstrap")
+    assert opened_evaluations(empty_house)[-1].executor != opened  # told otherwise, it is another agent
 
 
 def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_events_of_the_run(
@@ -151,12 +197,23 @@ def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_record
         (("run", *agent, "--loop", "slow"), "is for the fast loop"),
         (("run", *agent, "--timeout", "5"), "is too short for the agent's 120 seconds"),
         (("run", "--agent", "python:strangers:fly"), "defines no 'fly'"),
+        (("run", *agent, "--advice", "proxy"), "--advice proxy tells an agent in its requests to a model"),
+        (("run", "--advice", "proxy"), "is for an agent of your own"),
+        (("run", "--agent", "policy", "--executor", "browser"), "in place of an executor"),
         (("rollout", "sweep", *agent, "--for-grpo"), "cannot be trained on"),
     ):
         code, _, err = flywheel(*words)
         assert code != 0
         assert said in " ".join(err.replace("│", " ").split()), err
     assert not events(empty_house, SweepPlanned)
+
+
+def test_a_policy_is_an_agent_too() -> None:
+    for executor in (Way.PLAN, Way.POLICY):
+        assert player_of("policy", executor, None, "m1") == (Way.POLICY, None)
+    assert player_of(None, Way.BROWSER, 1.0) == (Way.BROWSER, None)
+    with pytest.raises(typer.BadParameter, match="in place of an executor"):
+        player_of("policy", Way.DEMONSTRATION, None)
 
 
 KILLS = (
@@ -180,45 +237,92 @@ def test_a_course_of_an_agent_that_is_killed_goes_on_and_leaves_no_process(
         project.driven(words, KILLS)
         assert [event.verdict.decision for event in project.events(VerdictReached)] == ["promote"]
         assert len(project.events(EvaluationOpened)) == 1
-        assert all(has_ended(process) for process in agents_at(tmp_path))
+        assert all(has_ended(process) for name in PROGRAMS.values() for process in processes_at(name, tmp_path))
         the_log_is_whole(project)
 
 
+@contextmanager
+def capture_proxy(project: Project, port: str) -> Iterator[Child]:
+    """`flywheel serve` as the model server of the agents, before the one that the variables name."""
+    child = project.begun(["serve", "--port", port])
+    try:
+        wait_for_port(port)
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
 @pytest.mark.endure
-def test_thirty_kills_of_controllers_wardens_and_agents_count_nothing_twice(
-    shop: OwnSite, model: ModelServer, empty_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_thirty_kills_of_controllers_wardens_agents_and_a_proxy_count_nothing_twice(
+    shop: OwnSite,
+    model: ModelServer,
+    empty_database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     write_own_agent(tmp_path, has_client=False)
     monkeypatch.chdir(tmp_path)
-    with project_on(empty_database, tmp_path / "project") as project:
+    killed: Counter[str] = Counter()
+    with project_on(empty_database, tmp_path / "project") as project, ExitStack() as proxies:
         for words in commands(shop)[:2]:
             project.completed(project.begun(words))
+        port = free_port()
+        proxy = proxies.enter_context(capture_proxy(project, port))
+        monkeypatch.setenv("FLYWHEEL_MODEL_KEY", issue(project.house.store, "agents", "test"))
+        monkeypatch.setenv("FLYWHEEL_MODEL_URL", f"http://127.0.0.1:{port}/ext-agents/v1")
         words = ["run", "--site", "shop", "--agent", "python:agent:play", "--seeds", "12", "--verdicts", "1"]
         child = project.begun(words)
         for number in range(30):
             kill = Kill(("RunStarted", "RunFinished")[number % 2], 3 + 4 * number)
             project.wait(kill, child)
-            if number % 3 == 0:
-                for process in agents_at(tmp_path)[: number % 2 + 1]:
-                    with suppress(ProcessLookupError):
-                        os.kill(process, signal.SIGKILL)
-            else:
-                assert project.strike(kill, child)
-                child = project.begun(words)
+            whom = ("agent", "controller", "warden", "controller", "agent", "proxy")[number % 6]
+            match whom:
+                case "controller":
+                    assert project.strike(kill, child)
+                    child = project.begun(words)
+                    killed[whom] += 1
+                case "proxy":
+                    proxies.close()
+                    with monkeypatch.context() as before_it:
+                        before_it.setenv("FLYWHEEL_MODEL_URL", model.url)
+                        proxy = proxies.enter_context(capture_proxy(project, port))
+                    assert proxy.poll() is None
+                    killed[whom] += 1
+                case _:
+                    killed[whom] += kill_one(PROGRAMS[whom], tmp_path, child)
         project.completed(child)
         ends = Counter(event.run for event in project.events(RunFinished, RunMissing))
         assert set(ends.values()) == {1}
         assert len(project.events(VerdictReached)) <= 1
-        assert all(has_ended(process) for process in agents_at(tmp_path))
+        assert all(has_ended(process) for name in PROGRAMS.values() for process in processes_at(name, tmp_path))
         the_log_is_whole(project)
+    record_property("killed", dict(killed))
+    record_property("ended", dict(Counter(event.type for event in project.events(RunFinished, RunMissing))))
+    assert all(killed[whom] for whom in ("agent", "controller", "warden", "proxy")), killed
 
 
-def agents_at(folder: Path) -> list[int]:
-    """Processes of agents that play in a folder."""
+PROGRAMS: Final = {"agent": b"task.py", "warden": b"warden.py"}
+
+
+def kill_one(program: bytes, folder: Path, child: Child) -> int:
+    """Kill a process of a program that plays in the folder, once there is one; how many were killed, 0 or 1."""
+    until = time.monotonic() + 20
+    while time.monotonic() < until and child.poll() is None:
+        for process in processes_at(program, folder):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                return 1
+    return 0
+
+
+def processes_at(program: bytes, folder: Path) -> list[int]:
+    """Processes of agents, or of the wardens that started them, whose agents play in a folder."""
     found = []
     for each in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             line = (each / "cmdline").read_bytes()
-            if (each / "cwd").resolve() == folder and b"task.py" in line:
+            if (each / "cwd").resolve() == folder and program in line:
                 found.append(int(each.name))
     return found

@@ -191,6 +191,7 @@ def test_a_biased_sweep_draws_where_runs_failed_and_says_so(rollout: Rollout, em
         (("--temperature", "0.5"), "--temperature is only for models"),
         (("--executor", "browser", "--model", "m1"), "--model is only for models"),
         (("--executor", "demonstration", "--learn"), "--learn does not work with --executor demonstration"),
+        (("--executor", "policy", "--told"), "--told is only for demonstrations"),
         (("--max-siblings", "4"), "--max-siblings needs --variance-seek"),
         (("--max-cost", "1"), "--max-cost needs --variance-seek"),
         (("--variance-seek", "--plan-only"), "leave out --plan-only"),

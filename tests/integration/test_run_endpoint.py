@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -12,13 +13,15 @@ from starlette.responses import JSONResponse
 
 from agents.models.errors import ModelUnreachable
 from api.serving import run_endpoint
+from api.serving.dialects import CHAT, COMPLETIONS, MESSAGES
 from api.serving.run_endpoint import RunEndpoint, open_endpoint
 from api.settings import Settings
 from eventlog.blobs.conversations import get_messages
 from eventlog.blobs.memory import MemoryBlobs
 from tests.model_server import Asked, ModelServer, Reply, model_server
 
-BODY = {"model": "m", "messages": [{"role": "user", "content": "which link?"}], "seed": 7}
+USER = [{"role": "user", "content": "which link?"}]
+BODY = {"model": "m", "messages": USER, "seed": 7}
 
 
 def answer(asked: Asked) -> Reply:
@@ -97,6 +100,59 @@ def test_a_run_makes_a_bounded_number_of_calls(endpoint: RunEndpoint, monkeypatc
         statuses = [post(endpoint, run.model.key).status_code for _ in range(4)]
     assert statuses == [200, 200, 429, 429]
     assert all(one <= two for one, two in pairwise(statuses))
+
+
+TEXT = [{"type": "text", "text": "Be brief."}]
+NOTE = {"type": "text", "text": "A note."}
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "sent"),
+    [
+        ("chat/completions", {"messages": USER}, {"messages": [{"role": "system", "content": "A note."}, *USER]}),
+        (
+            "chat/completions",
+            {"messages": [{"role": "system", "content": "Be brief."}, *USER]},
+            {"messages": [{"role": "system", "content": "Be brief.\n\nA note."}, *USER]},
+        ),
+        (
+            "chat/completions",
+            {"messages": [{"role": "developer", "content": TEXT}, *USER]},
+            {"messages": [{"role": "developer", "content": [*TEXT, NOTE]}, *USER]},
+        ),
+        ("messages", {"messages": USER}, {"messages": USER, "system": "A note."}),
+        (
+            "messages",
+            {"messages": USER, "system": "Be brief."},
+            {"messages": USER, "system": "Be brief.\n\nA note."},
+        ),
+        ("messages", {"messages": USER, "system": TEXT}, {"messages": USER, "system": [*TEXT, NOTE]}),
+        ("completions", {"prompt": "Once"}, {"prompt": "A note.\n\nOnce"}),
+    ],
+)
+def test_advice_is_put_into_what_a_request_tells_the_model_at_first(
+    path: str, asked: dict[str, object], sent: dict[str, object]
+) -> None:
+    dialect = next(each for each in (CHAT, MESSAGES, COMPLETIONS) if each.path == path)
+    asked = {"model": "m", "max_tokens": 9, **asked}
+    before = json.dumps(asked)
+    assert dialect.advise(asked, "A note.") == {"model": "m", "max_tokens": 9, **sent}
+    assert json.dumps(asked) == before
+    dialect.read_call(dialect.advise(asked, "A note."))
+
+
+def test_a_run_with_advice_is_recorded_as_its_model_was_asked(endpoint: RunEndpoint, server: ModelServer) -> None:
+    with endpoint.open_run("- “Take 'Jackets'.”\n\n") as run, endpoint.open_run() as other:
+        assert post(endpoint, run.model.key).status_code == 200
+        told = [{"role": "system", "content": "- “Take 'Jackets'.”"}, *USER]
+        assert server.asked[-1].body["messages"] == told
+        (call,) = run.calls(0)
+        blobs = MemoryBlobs()
+        blobs.put(call.blobs)
+        assert get_messages(blobs, call.event.messages) == told
+        assert post(endpoint, run.model.key, {"model": "m", "prompt": [1, 2]}, "completions").status_code == 400
+        assert post(endpoint, other.model.key).status_code == 200
+        assert server.asked[-1].body["messages"] == USER
 
 
 def test_without_a_model_server_there_is_no_endpoint() -> None:

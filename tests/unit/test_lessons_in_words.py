@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.learning.applied_words import applied_advice, say_promoted
 from agents.learning.capture import Captured
 from agents.learning.contrast import MOST_OF_A_TASK, Move, Transcript, contrast, find_parting
 from agents.learning.inspection_hints import failing_steps, say_change
 from agents.learning.occasions import OccasionPiece
 from agents.learning.step_words import say_step
 from agents.learning.transfer import transfer
-from eventlog.events import ExemplarCaptured, FollowLink, InsertSteps, PairedRule, PreferTarget, Step, StepType
+from agents.plans import Piece, anchor_of
+from eventlog.events import Change, ExemplarCaptured, FollowLink, InsertSteps, PairedRule, PreferTarget, Step, StepType
 from tests.unit.test_agent_samples import template
 
 SITE = "clinic"
@@ -165,3 +167,47 @@ def test_a_promoted_lesson_is_tried_in_another_cluster_as_a_piece_of_its_own() -
     assert copy.name != lesson.name
     assert transfer(SITE, [piece(lesson)], [TASK], {TASK.template_id: "r1"}) == ()
     assert transfer("elsewhere", [piece(lesson)], [near], {"t2": "r2"}) == ()
+
+
+def rewrite(name: str, at: Step, change: Change, wins: int = 3) -> Piece:
+    return Piece(name, anchor_of(at), change, wins, 400_000)
+
+
+def test_what_was_promoted_for_a_plan_is_said_to_an_agent_that_follows_none() -> None:
+    task = TASK.model_copy(update={"plan_steps": (OPEN, LIST, SEND)})
+    held = [
+        rewrite("rw-1", LIST, FollowLink(page="/", label="Doctors")),
+        rewrite("rw-2", SEND, InsertSteps(steps=(TAB,))),
+        rewrite("rw-3", THING, PreferTarget(label="Surgeon")),  # of another task's plan
+        rewrite("rw-4", SEND, InsertSteps(steps=(NEWS,)), wins=1),  # the better one takes its slot
+    ]
+    found = say_promoted(SITE, task, held, "r9")
+    assert sorted(each.text for each in found) == [
+        "On /: open /, then follow the link 'Doctors', not: open /doctors.",
+        "On /doctors: before you press the button 'Send': follow the link 'Appointment'.",
+    ]
+    assert {(each.kind, each.source, each.change, each.runs, each.reward) for each in found} == {
+        ("hint", "recovery", None, ("r9",), 400_000)
+    }
+    assert {(each.occasion.environment, each.occasion.cluster, each.occasion.intent) for each in found} == {
+        (SITE, "desk", task.instruction)
+    }
+
+
+def test_a_promoted_change_that_matches_by_occasion_is_said_unless_it_is_told_already() -> None:
+    task = TASK.model_copy(update={"plan_steps": (OPEN, LIST, SEND)})
+    (lesson,) = contrast(SITE, TASK, [GOOD, BAD])
+    at_send = lesson.occasion.model_copy(update={"type": "submit", "intent": SEND.intent, "page": ""})
+    recipe = replace(
+        piece(lesson), piece="rc-1", kind="recipe", occasion=at_send, change=InsertSteps(steps=(TAB, NEWS))
+    )
+    (said,) = say_promoted(SITE, task, [recipe], "r1")
+    told = (
+        "On /doctors: before you press the button 'Send': follow the link 'Appointment', then follow the link 'News'."
+    )
+    assert said.text == told
+    hint = replace(recipe, piece="hint-1", kind="hint", text="Ask the desk first.")
+    assert say_promoted(SITE, task, [hint, piece(lesson)], "r1") == ()
+    assert applied_advice(SITE, task, [hint, piece(lesson)]) == ("Ask the desk first.",)
+    assert applied_advice(SITE, task, [recipe]) == (told,)
+    assert applied_advice(SITE, task, [recipe], budget=40) == ()

@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agents.learning.advice import worth_telling
 from agents.learning.occasions import OccasionPiece
 from agents.learning.retrieval import retrieve
 from agents.learning.similarity import Embeddings, blend_scores, cosine_micro
 from eventlog.events import PreferTarget, Step
+from tests.unit.test_agent_samples import template
 from tests.unit.test_retrieval import ENGINE, OPEN, PHONE, PLAN, SITE, lesson
 
 WORDS = ("engine", "motor", "machinery", "phone", "number", "look", "for", "the")
@@ -113,3 +115,20 @@ def test_another_page_or_type_is_not_like_an_occasion_whatever_is_meant(plan: tu
 
 def test_a_model_is_no_part_of_what_a_lesson_is() -> None:
     assert replace(lesson(), embeddings=MODEL) == lesson()
+
+
+def told(instruction: str, *pieces: OccasionPiece) -> list[str]:
+    task = template().model_copy(update={"instruction": instruction})
+    return [each.piece for each in worth_telling(task, SITE, pieces)]
+
+
+def test_a_model_is_told_what_means_the_same_in_other_words() -> None:
+    motor = lesson(at=Step(type="click", intent="motor", label="x"), text="machinery", name="motor")
+    phone = lesson(at=Step(type="click", intent="phone", label="x"), text="number", name="phone")
+    meant = [replace(each, embeddings=MODEL) for each in (motor, phone)]
+    assert told("the engine", motor, phone) == []
+    assert told("the engine", *meant) == told("the engine", *reversed(meant)) == ["motor"]
+    assert told("harbour", *meant) == []
+    said = replace(phone, piece="said", text="the engine", embeddings=MODEL)
+    assert told("the engine", *meant, said) == ["said", "motor"]
+    assert told("the engine", motor, replace(said, embeddings=None)) == ["said"]

@@ -239,14 +239,61 @@ def test_a_reward_from_before_shaping_is_made_again_without_it() -> None:
     assert (found.outcome, found.compared) == ("identical", EVERYTHING)
 
 
+def test_a_run_in_a_window_walks_its_recorded_pages_too_unless_one_changed_in_place() -> None:
+    found = again(PASSED, changed(PASSED, "RunStarted", executor="browser"))
+    assert (found.outcome, found.compared, found.not_compared) == ("identical", EVERYTHING, ())
+
+    def change(event: Any) -> Any:
+        is_start = event.type == "RunStarted"
+        return event.model_copy(update={"executor": "browser"} if is_start else {"http_status": None})
+
+    kinds = {"RunStarted", "StepTaken"}
+    in_place = tampered(change, lambda item: item.stream == f"run/{PASSED}" and item.event.type in kinds)
+    found = again(PASSED, in_place)
+    assert found.outcome == "identical"
+    assert found.not_compared[0].startswith("steps: the executor 'browser' is not played again")
+
+
+def test_of_a_run_that_is_not_played_again_the_record_agrees_with_itself() -> None:
+    played = changed(PASSED, "RunStarted", executor="miniwob-plan")
+    found = again(PASSED, played)
+    known = ("memory", "plan", "calls in order", "tokens", "steps in order", "state", "grade", "reward")
+    assert (found.outcome, found.compared) == ("identical", known)
+    assert found.not_compared == (
+        "steps: the executor 'miniwob-plan' is not played again, and nothing answers in place of its site",
+    )
+
+    def otherwise(kind: str, **fields: Any) -> EventStore:
+        def change(event: Any) -> Any:
+            is_start = event.type == "RunStarted"
+            return event.model_copy(update={"executor": "miniwob-plan"} if is_start else fields)
+
+        kinds = {"RunStarted", kind}
+        return tampered(change, lambda item: item.stream == f"run/{PASSED}" and item.event.type in kinds)
+
+    usage = event_of(PASSED, "RunFinished").usage
+    more = usage.model_copy(update={"actions": usage.actions + 1})
+    diverges(
+        again(PASSED, otherwise("RunFinished", usage=more)),
+        "the steps",
+        (f"actions: {usage.actions + 1}", f"actions: {usage.actions}"),
+    )
+    asked = usage.model_copy(update={"input_tokens": 7})
+    diverges(
+        again(PASSED, otherwise("RunFinished", usage=asked)),
+        "the tokens of its calls",
+        ("input tokens: 7", f"input tokens: {usage.input_tokens}"),
+    )
+
+
 def test_a_run_that_cannot_be_replayed_says_why() -> None:
     with pytest.raises(Unknown, match="No run is called 'nothing'"):
         again("nothing")
     unended = tampered(lambda _: None, lambda item: item.event.type == "RunFinished")
     with pytest.raises(NotReplayable, match="it has not ended"):
         again(PASSED, unended)
-    with pytest.raises(NotReplayable, match="its executor is 'browser'"):
-        again(PASSED, changed(PASSED, "RunStarted", executor="browser"))
+    with pytest.raises(NotReplayable, match="its executor is 'proxy'"):
+        again(PASSED, changed(PASSED, "RunStarted", executor="proxy"))
     with pytest.raises(BlobMissing):
         again(PASSED, changed(PASSED, "RunStarted", plan="0" * 64))
 

@@ -21,6 +21,9 @@ from projections.runs import AGENT
 
 from .errors import AgentChanged, BadAgent
 
+PROXY: Final = "advice=proxy "
+"""Begins the recorded text of an agent whose advice goes into the requests to its model."""
+
 PYTHON: Final = "python:"
 COMMAND: Final = "command:"
 LONGEST: Final = 160
@@ -33,13 +36,17 @@ _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """An agent as it was named: `words` start it in `folder`, `files` are those that its digest covers."""
+    """An agent as it was named: `words` start it in `folder`, `files` are those that its digest covers.
+
+    Of an agent told `by_proxy` the text says so, and with it the digest.
+    """
 
     text: str
     words: tuple[str, ...]
     folder: Path
     files: tuple[Path, ...]
     digest: str
+    by_proxy: bool = False
 
     @property
     def recorded_name(self) -> str:
@@ -52,7 +59,7 @@ class AgentSpec:
             raise AgentChanged(agent=self.text)
 
 
-def read_agent(text: str, folder: Path) -> AgentSpec:
+def read_agent(text: str, folder: Path, *, by_proxy: bool = False) -> AgentSpec:
     """The agent that an option names, seen from a folder. Nothing of it is run. Raises BadAgent."""
     if len(text) > LONGEST:
         raise BadAgent(actual=f"{text[:40]}…", problem=f"it has {len(text)} characters", expected=f"at most {LONGEST}")
@@ -62,7 +69,14 @@ def read_agent(text: str, folder: Path) -> AgentSpec:
         words, files = _command(text, folder)
     else:
         raise BadAgent(actual=text, problem="it says neither python nor command", expected=_FORMS)
-    return AgentSpec(text, words, folder, files, _digest(text, files))
+    recorded = f"{PROXY}{text}" if by_proxy else text
+    return AgentSpec(recorded, words, folder, files, _digest(recorded, files), by_proxy)
+
+
+def agent_options(recorded: str) -> str:
+    """The options that name an agent, from its recorded text."""
+    named = f"--agent {shlex.quote(recorded.removeprefix(PROXY))}"
+    return f"{named} --advice proxy" if recorded.startswith(PROXY) else named
 
 
 def _function(text: str, folder: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:

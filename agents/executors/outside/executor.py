@@ -16,18 +16,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from eventlog.events import RunStatus, Step
 from projections.runs import AGENT
 
 from ...envs.contract import MICRO, Instance
-from ...learning.advice import BUDGET
+from ...learning.advice import BUDGET, advice_paragraph
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
 from .agent_spec import AgentSpec
+from .model_access import ModelAccess, no_model
 from .reports import read_report
 from .task import TaskModel
 
@@ -65,40 +66,18 @@ class AgentLimits:
     file_bytes: int = 256 * 2**20
 
 
-class ModelAccess(Protocol):
-    """A model endpoint for one run: its addresses and key, and the calls that were made through it."""
-
-    @property
-    def model(self) -> TaskModel:
-        """The model as the agent is told of it."""
-        ...
-
-    def calls(self, taken: int) -> tuple[PassedOn, ...]:
-        """Calls since the last time that this was asked, made for the step with this number."""
-        ...
-
-    def close(self) -> None:
-        """End the endpoint: its key is good for nothing. Raises ModelFailure if the model did not answer at last."""
-        ...
-
-
-def no_model() -> AbstractContextManager[ModelAccess | None]:
-    """No model endpoint."""
-    return nullcontext(None)
-
-
 @dataclass(frozen=True, slots=True)
 class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
-    `opening` opens a model endpoint for each run.
+    `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request.
     """
 
     agent: AgentSpec
     limits: AgentLimits = AgentLimits()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     fence: tuple[str, ...] = ()
-    opening: Callable[[], AbstractContextManager[ModelAccess | None]] = no_model
+    opening: Callable[[str], AbstractContextManager[ModelAccess | None]] = no_model
     name: str = AGENT
     offers_logprobs: bool = False
     advice_budget: int = BUDGET
@@ -107,7 +86,8 @@ class AgentExecutor:
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
         self.agent.refuse_changed()
-        with self.opening() as access, _home() as home:
+        said = advice_paragraph(assignment.advice)
+        with self.opening(said if self.agent.by_proxy else "") as access, _home() as home:
             task = _task_facts(self, assignment, instance, home, None if access is None else access.model)
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
@@ -194,7 +174,8 @@ def _task_facts(
         "temperature": assignment.temperature_micro / MICRO,
         "deadline": time.time() + executor.limits.seconds,
         "max_steps": assignment.max_steps,
-        "advice": list(assignment.advice),
+        "advice": [] if executor.agent.by_proxy else list(assignment.advice),
+        "notes": "" if executor.agent.by_proxy else advice_paragraph(assignment.advice),
         "page_headers": dict(assignment.page_headers),
         "model": model,
         "steps_file": str(home / "steps.jsonl"),
@@ -230,6 +211,7 @@ def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Pa
         "FLYWHEEL_DEADLINE": f"{task['deadline']:.3f}",
         "FLYWHEEL_MAX_STEPS": str(task["max_steps"]),
         "FLYWHEEL_ADVICE": "\n".join(task["advice"]),
+        "FLYWHEEL_NOTES": task["notes"],
     }
     if model is not None:
         facts |= {

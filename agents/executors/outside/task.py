@@ -35,8 +35,9 @@ class AgentTask:
 
     `seed` is a number for the agent's own random choices, and says nothing of the instance. `temperature` is what its
     model should sample at: above 0 where siblings have to differ, 0 before the gate. `deadline` is in seconds
-    since 1970, after which the agent is ended. `advice` holds lines that helped before, best first. `page_headers`
-    belong to every request for a page. `model` is None if no model is set.
+    since 1970, after which the agent is ended. `advice` holds lines that helped before, best first; their words may be
+    those of a page. `notes` is the same for a prompt: a paragraph that says what the lines are and quotes each, empty
+    without advice. `page_headers` belong to every request for a page. `model` is None if no model is set.
     """
 
     instruction: str
@@ -46,6 +47,7 @@ class AgentTask:
     deadline: float
     max_steps: int
     advice: tuple[str, ...]
+    notes: str
     page_headers: dict[str, str]
     model: TaskModel | None
     steps_file: str = field(repr=False, default="")

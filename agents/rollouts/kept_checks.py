@@ -1,0 +1,65 @@
+"""Checks of a run that is not played again: what its record says of itself in two places has to agree. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ..learning.advice import BUDGET, applied_of
+from .recording import KeptRun, Lines, Recording, ReplayCheck
+
+_NO_STEPS: Final = "the executor {name!r} is not played again, and nothing answers in place of its site"
+
+
+def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
+    """Yield the checks of what the run was told, of the order of its calls and steps, and of their numbers."""
+    name = recording.started.executor
+    if kept.is_told:
+        yield _advice_check(recording, kept)
+    calls = [call for call in kept.calls if call.role == "policy"]
+    numbers = [call.index for call in kept.calls]
+    at = [-1 if call.step is None else call.step for call in kept.calls]
+    yield ReplayCheck(
+        "calls in order",
+        (_numbers("calls", range(len(numbers))), _numbers("made for steps", sorted(at))),
+        (_numbers("calls", numbers), _numbers("made for steps", at)),
+        where="the calls",
+    )
+    usage = recording.finished.usage
+    spent = [_total(call.input_tokens for call in calls), _total(call.output_tokens for call in calls)]
+    yield ReplayCheck(
+        "tokens", _tokens(usage.input_tokens, usage.output_tokens), _tokens(*spent), where="the tokens of its calls"
+    )
+    yield _steps_in_order(recording)
+    yield ReplayCheck("steps", (), None, _NO_STEPS.format(name=name))
+
+
+def _advice_check(recording: Recording, kept: KeptRun) -> ReplayCheck:
+    recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
+    if kept.told is None:
+        return ReplayCheck("told", recorded, None, "its template is not in the log")
+    again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(kept.told(BUDGET)))
+    return ReplayCheck("told", recorded, again, where="what it was told")
+
+
+def _steps_in_order(recording: Recording) -> ReplayCheck:
+    """The steps' numbers, and as many as actions were counted, where they were."""
+    found = [step.index for step in recording.steps]
+    actions = recording.finished.usage.actions
+    expected: Lines = (_numbers("steps", range(len(found))), f"actions: {len(found) if actions is None else actions}")
+    return ReplayCheck(
+        "steps in order", expected, (_numbers("steps", found), f"actions: {len(found)}"), where="the steps"
+    )
+
+
+def _numbers(what: str, numbers: Iterable[int]) -> str:
+    return f"{what}: {', '.join(map(str, numbers)) or 'none'}"
+
+
+def _total(tokens: Iterable[int | None]) -> int | None:
+    found = list(tokens)
+    return None if None in found else sum(count or 0 for count in found)
+
+
+def _tokens(read: int | None, written: int | None) -> Lines:
+    return (f"input tokens: {read}", f"output tokens: {written}")
