@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from agents.executors.actions import Sight
 from agents.executors.executor import Executor
 from agents.executors.outside.agent_spec import AgentSpec
 from agents.models.model import Model
-from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Notice, Terms
+from agents.rollouts.dispatching.durable import OUTAGE_S, SHORTEST_RESCUE_S, Terms
 from agents.rollouts.dispatching.queue import RolloutQueue
 from agents.rollouts.play import PLAN
 from agents.suites.tasks import Operations
@@ -48,26 +47,7 @@ from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 from .sweep_setup import go_without_logprobs
-
-_TEXTS = {
-    "added": "added {count} planned jobs to the queue",
-    "rescued": "{run}: its worker was lost; put back in the queue",
-    "failed": "{run}: failed, will be retried: {error}",
-    "parked": "{run}: failed too often, parked: {error}",
-    "timed_out": "{run}: took too long, recorded as missing",
-    "interrupted": "{run}: the connection to the database was lost; put back in the queue",
-    "unreachable": "the database does not answer; waiting up to {outage_s:g} s: {error}",
-    "reached": "the database answers again",
-    "unclosed": "{count} instances could not be closed, so their site may keep them",
-    "unlearned": "{sweep}: ended, but learning from it failed: {error}",
-    "forged": "nothing is learned from ended sweeps until this is mended: {error}",
-    "again": "put {count} parked jobs back in the queue",
-    "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
-    "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
-    "deployment": "{said}",
-    "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
-}
-_Tell = Callable[..., None]
+from .worker_notices import TellNotice, notice_as_json, notice_as_text, tell_notice
 
 
 def worker(
@@ -144,7 +124,7 @@ def worker(
     asked = _Asked(
         chosen, site, where, dialect, suite, executor, playing_agent, seen, course, terms, retry_parked, deployment
     )
-    tell, is_over = _as_json if as_json else _as_text, Event()
+    tell, is_over = notice_as_json if as_json else notice_as_text, Event()
     with open_project(OutagePatience(outage, is_over.is_set)) as house:
         parked = _work_as_asked(house, asked, tell, is_over)
     if until_empty and parked:
@@ -180,7 +160,7 @@ class _Place:
     controlling: Controlling | None = None
 
 
-def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> int:
+def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event) -> int:
     """Work in the roles until told to stop, or until the queue is empty. Returns how many jobs are parked."""
     queue, site = RolloutQueue(house.engine, asked.site), asked.site
     with ExitStack() as stack:
@@ -195,7 +175,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
             place.client,
             site,
             asked.terms,
-            lambda notice: _notice(tell, notice),
+            lambda notice: tell_notice(tell, notice),
             place.executor,
             follows="projector" in asked.roles,
             checking=place.checking,
@@ -212,7 +192,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
     return parked
 
 
-def _reactor(house: House, name: str, tell: _Tell, stack: ExitStack) -> Reacting:
+def _reactor(house: House, name: str, tell: TellNotice, stack: ExitStack) -> Reacting:
     """The reactor before the model server of the settings. Raises NoModel, BadEndpoint."""
     server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
     return partial(react, house, name, server.model_of, lambda said: tell("deployment", said=said))
@@ -284,25 +264,3 @@ def _roles(named: str) -> list[Role]:
             f"{named!r} is not a list of roles; expected {' or '.join(ROLES)}, separated by commas"
         )
     return chosen
-
-
-def _notice(tell: _Tell, notice: Notice) -> None:
-    facts = dict(notice.facts)
-    if notice.ticket is None:
-        facts["count"] = notice.count
-    else:
-        facts = {"run": notice.ticket.spec, "sweep": notice.ticket.sweep, "state_key": notice.ticket.state_key} | facts
-    tell(notice.kind, **facts)
-
-
-def _as_json(event: str, **facts: object) -> None:
-    typer.echo(json.dumps({"event": event, **facts}, ensure_ascii=False))
-
-
-def _as_text(event: str, **facts: object) -> None:
-    if event != "played":
-        TerminalReporter().say(_TEXTS[event].format(**facts))
-        return
-    reason = facts.get("reason")
-    passed = {True: ", passed", False: ", failed its oracle"}.get(bool(facts["passed"])) if "passed" in facts else ""
-    TerminalReporter().say(f"{facts['run']}: {facts['status']}{f', {reason}' if reason else ''}{passed}")
