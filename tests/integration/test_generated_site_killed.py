@@ -117,7 +117,7 @@ def test_a_slow_loop_on_a_generated_site_that_is_killed_learns_from_its_suites_p
     warm.write_text(WARMING.model_dump_json())
     stages.write_text(json.dumps([{"algorithm": "sft", "steps": 1, "learning_rate": "0.1"}]))
     name = KNOWN.words.site
-    words = ("run", "--loop", "slow", "--site", name, "--task", KNOWN.task, "--warm-up", str(warm))
+    words: tuple[str, ...] = ("run", "--loop", "slow", "--site", name, "--task", KNOWN.task, "--warm-up", str(warm))
     words += ("--stages", str(stages), "--seeds", "1", "--siblings", "2", "--max-parallel", "1")
     with (
         project_on(clone("empty"), tmp_path / "project") as project,
