@@ -77,7 +77,7 @@ def test_what_had_seen_a_subject_is_listed_and_everything_that_needs_its_bytes_a
 ) -> None:
     old = shown(flywheel, "dataset", "list")[0]["dataset"]
     record(house)
-    digest = shown(flywheel, "dataset", "build")["dataset"]
+    digest = shown(flywheel, "dataset", "build", "--outside", "all")["dataset"]
     assert digest != old
     assert shown(flywheel, "dataset", "verify", digest)["outcome"] == "equal"
 
@@ -106,7 +106,7 @@ def test_later_datasets_leave_erased_runs_out(flywheel: Flywheel, house: House) 
     before = shown(flywheel, "dataset", "list")[0]["dataset"]
     record(house)
     since = shown(flywheel, *ERASE)["since"]
-    built = shown(flywheel, "dataset", "build")
+    built = shown(flywheel, "dataset", "build", "--outside", "all")
     assert (built["dataset"], built["refused"]["erased"]) == (before, 1)
     assert shown(flywheel, "runs", "show", "ext-1")["erased"] == since
     marked = {row["run"] for row in shown(flywheel, "runs", "list", "--limit", "1000") if row["erased"]}
@@ -130,7 +130,7 @@ def test_a_process_killed_before_it_could_say_so_says_so_when_it_is_run_again(
     flywheel: Flywheel, house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record(house)
-    digest = shown(flywheel, "dataset", "build")["dataset"]
+    digest = shown(flywheel, "dataset", "build", "--outside", "all")["dataset"]
     whole = PostgresStore.append
 
     def killed(_store: PostgresStore, _requests: Sequence[Append]) -> Sequence[Outcome]:
@@ -141,10 +141,10 @@ def test_a_process_killed_before_it_could_say_so_says_so_when_it_is_run_again(
     monkeypatch.setattr(PostgresStore, "append", whole)
     assert said_erased(house) == []
     assert json.loads(flywheel("dataset", "verify", digest, "--json")[1])["outcome"] == "erased"
-    assert flywheel("dataset", "build")[0] == 1
+    assert flywheel("dataset", "build", "--outside", "all")[0] == 1
     assert shown(flywheel, *ERASE)["tainted"]["datasets"] == [digest]
     assert len(said_erased(house)) == 1
-    assert flywheel("dataset", "build")[0] == 0
+    assert flywheel("dataset", "build", "--outside", "all")[0] == 0
 
 
 def test_nobody_is_erased_without_harm(flywheel: Flywheel, house: House) -> None:
@@ -177,7 +177,7 @@ def test_another_subject_with_the_same_bytes_keeps_them(flywheel: Flywheel, hous
     record(house, "ext-1", "ann")
     record(house, "ext-2", "bob")
     assert shown(flywheel, *ERASE)["blobs"] == 3
-    built = shown(flywheel, "dataset", "build")
+    built = shown(flywheel, "dataset", "build", "--outside", "all")
     assert shown(flywheel, "dataset", "verify", built["dataset"])["outcome"] == "equal"
     assert built["refused"]["erased"] == 1
     with pytest.raises(SubjectGone):
@@ -200,7 +200,7 @@ def test_a_wrong_subject_or_reason_is_one_sentence_and_nothing_is_destroyed(
     words: tuple[str, ...], code: int, said: str, flywheel: Flywheel, house: House
 ) -> None:
     record(house)
-    digest = shown(flywheel, "dataset", "build")["dataset"]
+    digest = shown(flywheel, "dataset", "build", "--outside", "all")["dataset"]
     found, _, err = flywheel("erase", *words)
     assert (found, said in err) == (code, True), err
     assert said_erased(house) == []
@@ -215,14 +215,14 @@ def test_an_operator_who_says_no_destroys_nothing(
     monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
     assert flywheel(*ERASE)[0] == 1
     assert said_erased(house) == []
-    assert flywheel("dataset", "build")[0] == 0
+    assert flywheel("dataset", "build", "--outside", "all")[0] == 0
 
 
 def test_rows_of_an_erased_dataset_are_410_over_rest_also_for_one_who_knows_them(
     flywheel: Flywheel, client: TestClient, house: House
 ) -> None:
     record(house)
-    digest = shown(flywheel, "dataset", "build")["dataset"]
+    digest = shown(flywheel, "dataset", "build", "--outside", "all")["dataset"]
     assert client.get(f"/v1/datasets/{digest}/rows").status_code == 200
     known = {"If-None-Match": f'"{digest}"'}
     assert client.get(f"/v1/datasets/{digest}/rows", headers=known).status_code == 304
@@ -250,7 +250,7 @@ def test_runs_of_a_subject_are_recorded_and_their_taint_read_over_rest(
     assert answer.status_code == 201, answer.text
     first = client.get("/v1/runs/ext-1").json()["events"][0]["event"]
     assert first["subject"] == "ann"
-    digest = shown(flywheel, "dataset", "build")["dataset"]
+    digest = shown(flywheel, "dataset", "build", "--outside", "all")["dataset"]
     found = client.get("/v1/taint", params={"subject": "ann"}).json()["tainted"]
     assert (found["runs"], found["datasets"]) == (["ext-1"], [digest])
     since = shown(flywheel, *ERASE)["since"]
