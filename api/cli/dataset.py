@@ -21,11 +21,27 @@ from ..datasets.freeze import DatasetSummary
 from ..datasets.judged import calibration_of, describe_calibration
 from ..datasets.multi_call import RunsOfRows
 from ..house import House
-from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
+from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, page_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .in_words import dataset_facts, refusals_in_words
-from .output import ERR, AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
+from .output import (
+    ERR,
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    erased_as_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    spinner,
+)
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -143,13 +159,15 @@ def slice_(
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List datasets, then slices."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List datasets by digest, then slices by group."""
     with open_project() as house:
-        found = list_frozen(house.views_at(as_of))
+        found, following = page_frozen(house.views_at(as_of), after=after, limit=limit)
     rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
-    print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
+    empty = none_of("datasets", "`flywheel dataset build` freezes one", after)
+    print_rows(rows, columns, as_json=as_json, empty=empty)
+    say_more(following)
 
 
 @app.command()

@@ -61,6 +61,7 @@ _TEXTS = {
     "unclosed": "{count} instances could not be closed, so their site may keep them",
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "forged": "nothing is learned from ended sweeps until this is mended: {error}",
+    "ungraded": "none of {count} runs could be graded",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
@@ -68,6 +69,26 @@ _TEXTS = {
     "stopped": "stopped; {open} jobs are still waiting or running elsewhere, {parked} are parked",
 }
 _Tell = Callable[..., None]
+
+
+@dataclass
+class _Played:
+    """How the runs ended that this worker played. Runs that another process ended count as none."""
+
+    graded: int = 0
+    missing: int = 0
+
+    @property
+    def is_in_vain(self) -> bool:
+        """True if runs were played and none was graded."""
+        return self.missing > self.graded == 0
+
+    def count(self, notice: Notice) -> Notice:
+        """Count what the notice says, and return it."""
+        self.graded += notice.kind == "played" and "passed" in notice.facts
+        is_missing = notice.kind == "played" and notice.facts.get("status") == "missing"
+        self.missing += is_missing or notice.kind == "timed_out"
+        return notice
 
 
 def worker(
@@ -119,9 +140,9 @@ def worker(
 ) -> None:
     """Play queued rollouts, alone or with other workers.
 
-    With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
-    budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
-    of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
+    With --until-empty, the exit code is 1 if jobs stay parked, or if runs were played and none could be graded. The
+    role controller runs the fast loop within its budget, as `flywheel run` does; then the worker exits. The role reactor
+    loads each new champion into the vLLM server of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
     chosen = _roles(roles)
     executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
@@ -146,8 +167,8 @@ def worker(
     )
     tell, is_over = _as_json if as_json else _as_text, Event()
     with open_project(OutagePatience(outage, is_over.is_set)) as house:
-        parked = _work_as_asked(house, asked, tell, is_over)
-    if until_empty and parked:
+        is_done = _work_as_asked(house, asked, tell, is_over)
+    if until_empty and not is_done:
         raise typer.Exit(1)
 
 
@@ -180,9 +201,12 @@ class _Place:
     controlling: Controlling | None = None
 
 
-def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> int:
-    """Work in the roles until told to stop, or until the queue is empty. Returns how many jobs are parked."""
-    queue, site = RolloutQueue(house.engine, asked.site), asked.site
+def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> bool:
+    """Work in the roles until told to stop, or until the queue is empty.
+
+    Returns False if jobs are parked, or if runs were played and none could be graded.
+    """
+    queue, site, played = RolloutQueue(house.engine, asked.site), asked.site, _Played()
     with ExitStack() as stack:
         plays = not {"runner", "controller"}.isdisjoint(asked.roles)
         place = _open_place(house, asked, stack) if plays else _Place()
@@ -195,7 +219,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
             place.client,
             site,
             asked.terms,
-            lambda notice: _notice(tell, notice),
+            lambda notice: _notice(tell, played.count(notice)),
             place.executor,
             follows="projector" in asked.roles,
             checking=place.checking,
@@ -208,8 +232,10 @@ def _work_as_asked(house: House, asked: _Asked, tell: _Tell, is_over: Event) -> 
         if UNCLOSED.number:
             tell("unclosed", count=UNCLOSED.number)
         parked = len(queue.parked_jobs()) if place.client is not None else 0
+        if played.is_in_vain:
+            tell("ungraded", count=played.missing)
         tell("stopped", open=queue.open(), parked=parked)
-    return parked
+    return not parked and not played.is_in_vain
 
 
 def _reactor(house: House, name: str, tell: _Tell, stack: ExitStack) -> Reacting:
