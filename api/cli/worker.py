@@ -141,8 +141,8 @@ def worker(
     """Play queued rollouts, alone or with other workers.
 
     With --until-empty, the exit code is 1 if jobs stay parked, or if runs were played and none could be graded. The
-    role controller runs the fast loop within its budget, as `flywheel run` does; then the worker exits. The role reactor
-    loads each new champion into the vLLM server of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
+    role controller runs the fast loop within its budget, as `flywheel run` does; then the worker exits. The role
+    reactor loads each new champion into the vLLM server of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
     chosen = _roles(roles)
     executor, playing_agent = player_of(agent, executor, timeout, advice=advice)

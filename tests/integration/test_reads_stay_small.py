@@ -124,6 +124,13 @@ def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House
     ]
 
 
+def test_the_planner_is_told_which_markers_are_wanted(planted: House) -> None:
+    with statements(planted.engine) as executed:
+        assert planted.store.disowned() == frozenset()
+    (statement,) = (each for each, _values in executed if "dropped_markers" in each)
+    assert "f.type = 'EventsDisowned'" in statement  # with a variable it expects an average type, and reads every event
+
+
 def test_the_plans_of_one_actor_are_found_without_a_look_at_those_of_others(planted: House) -> None:
     requests = [
         Append(f"sweep/s{number}", (sample("SweepPlanned", sweep=f"s{number}", environment="shop"),), "controller")
