@@ -26,7 +26,7 @@ _PREFIX = "fw_"
 _BYTES = 32
 
 DEFAULT_ROLE: Final[TokenRole] = "ingest"
-"""The least role that may call every route."""
+"""The least role that may write: it records runs of other agents, and has none of ours played."""
 
 
 class TokenNameTaken(FlywheelError):

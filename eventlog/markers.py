@@ -6,9 +6,10 @@ Those that leave the table of events are kept in `dropped_markers`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 
 from .store import EventStore, Position
 
@@ -16,13 +17,13 @@ MARKED: Final = {"RunsWithdrawn": "runs", "EventsDisowned": "positions"}
 """The types of markers, each with the field that names what is left out."""
 
 _BEFORE = "before"
-_FIND = text(f"""SELECT e.position, e.type, CASE e.type
-            {" ".join(f"WHEN '{kind}' THEN e.payload->'{field}'" for kind, field in MARKED.items())} END AS named
-        FROM unnest(CAST(:types AS text[])) AS t (type) CROSS JOIN LATERAL (
-            SELECT * FROM events f WHERE f.type = t.type AND f.position > :after AND f.position <= :upto OFFSET 0) e
-    UNION ALL SELECT position, type, named FROM dropped_markers
-        WHERE position > :after AND (position <= :upto AND type = ANY(:types) OR type = '{_BEFORE}')
-    ORDER BY position""")  # noqa: S608 constants
+_OF_KIND = """SELECT f.position, f.type, f.payload->'{field}' AS named FROM events f
+    WHERE f.type = '{kind}' AND f.position > :after AND f.position <= :upto"""
+"""Names its type in the statement: for a type in a variable the planner expects as many rows as there are on average,
+and reads the whole table."""
+_DROPPED = f"""SELECT position, type, named FROM dropped_markers
+    WHERE position > :after AND (position <= :upto AND type = ANY(:types) OR type = '{_BEFORE}')
+    ORDER BY position"""  # noqa: S608 a constant
 _KEEP = text(f"""INSERT INTO dropped_markers SELECT position, type, CASE type
         {" ".join(f"WHEN '{kind}' THEN payload->'{field}'" for kind, field in MARKED.items())} END
     FROM events WHERE type = ANY(:types) AND position <= :upto""")  # noqa: S608 constants
@@ -43,7 +44,7 @@ def find_markers(
 
     Those that were dropped before the database kept them are read from the archive through the store.
     """
-    found = connection.execute(_FIND, {"types": list(types), "after": after, "upto": upto}).all()
+    found = connection.execute(_find(tuple(types)), {"types": list(types), "after": after, "upto": upto}).all()
     kept = [Marker(Position(row.position), row.type, row.named) for row in found if row.type != _BEFORE]
     border = next((row.position for row in found if row.type == _BEFORE), 0)
     if border <= after:
@@ -52,6 +53,12 @@ def find_markers(
     events = ((each.position, each.event) for each in archived)
     older = [Marker(at, event.type, list(getattr(event, MARKED[event.type]))) for at, event in events]
     return [*older, *kept]
+
+
+@cache
+def _find(types: tuple[str, ...]) -> TextClause:
+    """The statement that finds the markers of these types."""
+    return text(" UNION ALL ".join([*(_OF_KIND.format(kind=kind, field=MARKED[kind]) for kind in types), _DROPPED]))
 
 
 def keep_markers(connection: Connection, upto: Position) -> None:

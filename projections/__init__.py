@@ -32,7 +32,7 @@ from .runs import RUNS
 from .slices import SLICES
 from .substrates import SUBSTRATES
 from .suites import REGISTRATIONS, SUITES
-from .sweeps import SWEEPS
+from .sweeps import SWEEP_PLANS, SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
@@ -72,6 +72,7 @@ ALL: tuple[AnyFold, ...] = (
     SUBSTRATES,
     SUITES,
     SWEEPS,
+    SWEEP_PLANS,
     TAINT,
     TOOLS,
     TRAININGS,

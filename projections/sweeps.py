@@ -1,4 +1,4 @@
-"""Sweeps of an environment: which are open, which seeds they have used, and the last round of each actor.
+"""Sweeps of an environment: which are open, which seeds they have used, the last round of each actor, and each plan.
 
 A sweep is open from its plan until `SweepEnded`, so what is next is found without looking at sweeps that are over.
 """
@@ -81,4 +81,65 @@ SWEEPS = Fold(
     initial=SweepsState(),
     key=lambda row: row.text("environment"),
     fold=_fold,
+)
+
+
+class PlannedTask(FoldState, frozen=True, kw_only=True):
+    """A template of a sweep with its oracle task, and the seeds at which it was planned."""
+
+    template: str
+    task: str
+    seeds: Ranges
+
+
+class PlanState(FoldState, frozen=True, kw_only=True):
+    """A sweep as an actor planned it, with the siblings that were added; `since` is the position of the first plan."""
+
+    sweep: str = ""
+    environment: str = ""
+    actor: str = ""
+    since: int = 0
+    tasks: tuple[PlannedTask, ...] = ()
+
+    def instances(self) -> frozenset[tuple[str, str, int]]:
+        """The instances that it was planned with."""
+        return frozenset(
+            (self.environment, each.task, seed)
+            for each in self.tasks
+            for first, last in each.seeds
+            for seed in range(first, last + 1)
+        )
+
+
+def plan_prefix(actor: str, environment: str = "") -> str:
+    """How the keys of an actor's plans begin, on one environment or (empty) on all."""
+    return f"{actor}/{environment}/" if environment else f"{actor}/"
+
+
+def _plan(state: PlanState, row: EventRow) -> PlanState:
+    tasks = {each.template: each for each in state.tasks}
+    seeds: dict[str, list[int]] = {}
+    for spec in row.records("specs"):
+        seeds.setdefault(spec["template"], []).append(spec["env_seed"])
+    for template in row.records("templates"):
+        name, known = template["template_id"], tasks.get(template["template_id"])
+        before = () if known is None else known.seeds
+        task = PlannedTask(template=name, task=template["oracle_task_id"], seeds=ranges_of(seeds.get(name, ()), before))
+        tasks[name] = task
+    return PlanState(
+        sweep=row.text("sweep"),
+        environment=row.text("environment"),
+        actor=row.actor,
+        since=state.since or row.position,
+        tasks=tuple(tasks.values()),
+    )
+
+
+SWEEP_PLANS = Fold(
+    name="sweep_plans",
+    version=1,
+    reads={"SweepPlanned": ("sweep", "environment", "specs", "templates")},
+    initial=PlanState(),
+    key=lambda row: plan_prefix(row.actor, row.text("environment")) + row.text("sweep"),
+    fold=_plan,
 )

@@ -43,7 +43,7 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
 from ..sweeps.executors import Way
-from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say
+from .output import ERR, SHOWN, After, AsJson, AsOf, Limit, emit_json, none_of, open_project, print_rows, say, say_more
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import How, dialect_from, micro, read_seeds
 
@@ -239,14 +239,19 @@ def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List benchmarks. The champion passes all of a saturated one; an exhausted one judges no more challengers."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List benchmarks by name.
+
+    The champion passes all of a saturated one; an exhausted one judges no more challengers.
+    """
     with open_project() as house:
         views = house.views_at(as_of)
-        rows = [benchmark_row(views, state) for state in list_benchmarks(views).benchmarks]
+        page = list_benchmarks(views, after=after, limit=limit)
+        rows = [benchmark_row(views, state) for state in page.benchmarks]
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
-    empty = "no benchmark yet; `flywheel run` freezes one"
+    empty = none_of("benchmark", "`flywheel run` freezes one", after)
     print_rows(msgspec.to_builtins(rows), columns, as_json=as_json, empty=empty)
+    say_more(page.next)
 
 
 @app.command()

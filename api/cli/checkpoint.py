@@ -14,14 +14,29 @@ from ..queries.checkpoints import (
     LineageStep,
     Touched,
     find_weights,
-    list_checkpoints,
+    page_checkpoints,
     show_checkpoint,
 )
 from ..training.lineage import checkpoints_touched, lineage
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
 from ..training.weights import base_of
-from .output import AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    erased_as_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    spinner,
+)
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
@@ -42,13 +57,15 @@ FormOf = Annotated[As, typer.Option("--form", help="The form to write.")]
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List checkpoints in the order in which they were saved."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List checkpoints. Those of one page come in the order in which they were saved; pages are in order of digest."""
     with open_project() as house:
-        found = list_checkpoints(house.views_at(as_of))
+        found = page_checkpoints(house.views_at(as_of), after=after, limit=limit)
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
-    rows = msgspec.to_builtins(found.checkpoints)
-    print_rows(rows, columns, as_json=as_json, empty="no checkpoints; `flywheel train` makes one")
+    rows = msgspec.to_builtins(sorted(found.checkpoints, key=lambda state: state.since))
+    empty = none_of("checkpoints", "`flywheel train` makes one", after)
+    print_rows(rows, columns, as_json=as_json, empty=empty)
+    say_more(found.next)
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,6 @@ import msgspec
 import typer
 
 from eventlog.events import Query
-from eventlog.transfer import refuse_unwritable
 from projections.engine.views import Views
 
 from ..datasets import freeze
@@ -21,11 +19,28 @@ from ..datasets.freeze import DatasetSummary
 from ..datasets.judged import calibration_of, describe_calibration
 from ..datasets.multi_call import RunsOfRows
 from ..house import House
-from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, list_frozen
+from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, page_frozen
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .in_words import dataset_facts, refusals_in_words
-from .output import ERR, AsJson, AsOf, emit_json, erased_as_json, open_project, print_facts, print_rows, say, spinner
+from .output import (
+    ERR,
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    erased_as_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    spinner,
+)
+from .row_files import refuse_file, write_rows, write_whole
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -143,13 +158,15 @@ def slice_(
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List datasets, then slices."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List datasets by digest, then slices by group."""
     with open_project() as house:
-        found = list_frozen(house.views_at(as_of))
+        found, following = page_frozen(house.views_at(as_of), after=after, limit=limit)
     rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
-    print_rows(rows, columns, as_json=as_json, empty="no datasets; `flywheel dataset build` freezes one")
+    empty = none_of("datasets", "`flywheel dataset build` freezes one", after)
+    print_rows(rows, columns, as_json=as_json, empty=empty)
+    say_more(following)
 
 
 @app.command()
@@ -166,10 +183,10 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write: .parquet, .ndjson or .arrow.")],
 ) -> None:
     """Write a dataset's rows to a file."""
-    _refuse_file(file, (*_WRITTEN, ".arrow"))
+    refuse_file(file, (*_WRITTEN, ".arrow"))
     with open_project() as house, spinner("making the rows"):
         frozen = find_frozen(house.views(), dataset)
-        made = _write_whole(file, lambda part: freeze.again(frozen, lambda: _rows_into(house, frozen, part)))
+        made = write_whole(file, lambda part: freeze.again(frozen, lambda: write_rows(house, frozen, part)))
     say(f"{made.height} rows are in {file}")
 
 
@@ -211,7 +228,7 @@ def _make_dataset(house: House, views: Views, query: Query, file: Path | None, b
     """
     seen = RunsOfRows()
     if file is not None:
-        _refuse_file(file, _WRITTEN)
+        refuse_file(file, _WRITTEN)
     if base is not None:
         keep_tokens(house.blobs, base)
     with spinner("making the rows"):
@@ -219,7 +236,7 @@ def _make_dataset(house: House, views: Views, query: Query, file: Path | None, b
             made = freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, views, query, seen.take))
         else:
             write = partial(freeze.write_dataset, house.store, house.blobs, views, query, each=seen.take)
-            made = _write_whole(file, lambda unfinished: freeze.refuse_empty(write(unfinished)))
+            made = write_whole(file, lambda unfinished: freeze.refuse_empty(write(unfinished)))
     _say_split(seen)
     return made
 
@@ -254,34 +271,6 @@ def _show_dry_run(house: House, views: Views, query: Query, base: Path | None, *
         ],
         title="Nothing was frozen. The rows would be:",
     )
-
-
-def _rows_into(house: House, frozen: Frozen, file: Path) -> DatasetSummary:
-    views, query = house.views_at(str(frozen.upto)), frozen.parse_query()
-    if file.suffix != ".arrow":
-        return freeze.write_dataset(house.store, house.blobs, views, query, file)
-    built = freeze.build_dataset(house.store, house.blobs, views, query)
-    built.rows.write_ipc_stream(file)
-    return built
-
-
-def _refuse_file(file: Path, endings: tuple[str, ...]) -> None:
-    if file.suffix not in endings:
-        raise typer.BadParameter(f"{file.name!r} has the ending {file.suffix!r}; expected {', '.join(endings)}")
-    if not file.parent.is_dir():
-        raise typer.BadParameter(f"there is no folder {file.parent}; expected one that exists")
-    refuse_unwritable(file)
-
-
-def _write_whole(file: Path, writing: Callable[[Path], DatasetSummary]) -> DatasetSummary:
-    """Write a file so that it appears whole or not at all."""
-    unfinished = file.with_name(f".partial-{file.name}")
-    try:
-        made = writing(unfinished)
-        unfinished.replace(file)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return made
 
 
 def _show(state: Frozen, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ import typer
 from gate.figures import count_noun, decimal
 from gate.inspections import pay_for_inspection
 from projections.engine.views import PostgresViews
-from projections.verdicts import VERDICTS, VerdictState
+from projections.verdicts import VerdictState
 
 from ..errors import VerdictDiffers, VerdictsDiffer
 from ..evaluations.picture import picture
@@ -19,9 +19,23 @@ from ..evaluations.verify import Recomputed, recompute, recompute_all
 from ..house import House
 from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
 from ..queries.untold import may_tell
-from ..queries.verdicts import find_verdict, verdict_row
+from ..queries.verdicts import find_verdict, page_verdicts
 from .gate_run import print_verdict, run_gate
-from .output import ERR, AsJson, AsOf, emit_json, open_project, print_rows, say, table
+from .output import (
+    ERR,
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    none_of,
+    open_project,
+    print_rows,
+    say,
+    say_more,
+    table,
+)
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
@@ -31,13 +45,15 @@ app.command("run")(run_gate)
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List evaluations and their verdicts."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List evaluations by name, and their verdicts."""
     with open_project() as house:
         views = house.views_at(as_of)
-        rows = [msgspec.to_builtins(verdict_row(views, state)) for state in views.find(VERDICTS).values()]
+        page, following = page_verdicts(views, after=after, limit=limit)
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
-    print_rows(rows, columns, as_json=as_json, empty="no evaluations yet; `flywheel run` opens one")
+    empty = none_of("evaluations", "`flywheel run` opens one", after)
+    print_rows(msgspec.to_builtins(page), columns, as_json=as_json, empty=empty)
+    say_more(following)
 
 
 @app.command("ledger")

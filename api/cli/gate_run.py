@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
@@ -40,6 +41,7 @@ from ..queries.verdicts import find_verdict, verdict_row
 from ..serving.challengers import find_challenger
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
+from ..sweeps.missing import describe_missing, read_missing
 from ..sweeps.models import has_weights
 from ..training.weights import folders_of
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
@@ -94,7 +96,10 @@ def run_gate(
     suite: SuiteOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void."""
+    """Play champion and challenger on a benchmark and judge. Exit code 0: promote, 2: hold, 3: void.
+
+    On standard error it says why runs are missing.
+    """
     executor = _way_of(executor, challenger, lora_adapter, challenger_model)
     executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     refuse_idle(executor, model, None)
@@ -131,6 +136,8 @@ def run_gate(
         views = house.views()
         state = find_verdict(views, evaluation)
         print_verdict(views, state, as_json=as_json)
+        for line in describe_missing(read_missing(house.store, views, f"{evaluation}__")):
+            ERR.print(Text(line), soft_wrap=True)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
 
 

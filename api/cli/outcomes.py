@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from gate.figures import decimal, dollars
+from projections.frames.outcomes import Cell
 
-from ..queries.outcomes import OutcomeRow, list_outcomes
-from .output import AsJson, AsOf, emit_json, open_project, table
+from ..queries.outcomes import OutcomeRow, list_outcomes, read_place
+from .output import SHOWN, After, AsJson, AsOf, Limit, emit_json, open_project, say_more, table
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
 
@@ -17,6 +18,8 @@ _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed
 def outcomes(
     sweep: Annotated[str | None, typer.Option(help="Only this sweep or evaluation.")] = None,
     template: Annotated[str | None, typer.Option(help="Only this template.")] = None,
+    limit: Limit = SHOWN,
+    after: After = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
@@ -27,13 +30,24 @@ def outcomes(
     withdrawn since are counted too.
     """
     with open_project() as house:
-        rows = list_outcomes(house.frames, house.views_at(as_of), sweep=sweep, template=template).outcomes
+        page = list_outcomes(
+            house.frames, house.views_at(as_of), sweep=sweep, template=template, after=_place(after), limit=limit
+        )
+    rows = page.outcomes
+    say_more(page.next)
     if as_json:
         emit_json(rows)
         return
-    is_filtered = sweep is not None or template is not None
+    is_filtered = (sweep, template, after) != (None, None, None)
     empty = "no such runs" if is_filtered else "no runs yet; `flywheel run` makes some"
     table(_COLUMNS, [[_cell(row, column) for column in _COLUMNS] for row in rows], empty=empty)
+
+
+def _place(given: str | None) -> Cell | None:
+    try:
+        return None if given is None else read_place(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"{given!r} is no place in the list; expected what the page before named") from error
 
 
 def _cell(row: OutcomeRow, column: str) -> object:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import is_dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -45,6 +45,25 @@ AsOf = Annotated[
         help="Show the state at this position or time. Default: now.",
     ),
 ]
+
+SHOWN: Final = 100
+"""Items of a list, unless another number is asked for."""
+Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="At most this many.")]
+After = Annotated[
+    str | None, typer.Option("--after", metavar="PLACE", help="Continue after this place, which the page before names.")
+]
+
+
+def say_more(following: object | None) -> None:
+    """If a list goes on, say how to see more of it; on standard error, so that JSON stays JSON."""
+    if following is not None:
+        told = f"There are more; continue with --after {following}, or show more at once with --limit."
+        ERR.print(Text(told), soft_wrap=True)
+
+
+def none_of(what: str, way_out: str, after: str | None) -> str:
+    """The sentence of an empty list: there is none at all, or none after a place."""
+    return f"no {what} yet; {way_out}" if after is None else f"no {what} after {after}"
 
 
 def one_of(names: Sequence[str], what: str) -> Callable[[str | None], str | None]:

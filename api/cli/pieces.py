@@ -15,7 +15,21 @@ from ..positions import moment_of
 from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
 from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
 from .in_words import piece_facts
-from .output import AsJson, AsOf, emit_json, one_of, open_project, print_facts, print_rows, say, table
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    one_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    table,
+)
 
 STATUSES: Final = ("candidate", "promoted", "demoted", "retired", "quarantined", "cold")
 Status = Annotated[
@@ -33,11 +47,18 @@ def group_of(kind: PieceKind) -> typer.Typer:
     app = typer.Typer(help=f"{name.capitalize()}: list, show.", no_args_is_help=True)
 
     @app.command("list")
-    def list_(status: Status = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
-        """List pieces, the most valuable first: what each says, its record, and the evidence that decides next."""
-        rows = sorted(piece_rows(kind, status, as_of), key=lambda row: (-row["worth"], row["piece"]))
+    def list_(
+        status: Status = None, limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False
+    ) -> None:
+        """List pieces: what each says, its record, and the evidence that decides next.
+
+        Those of one page come the most valuable first; pages are in order of id.
+        """
+        page, following = piece_rows(kind, status, as_of, after, limit)
+        rows = sorted(page, key=lambda row: (-row["worth"], row["piece"]))
         told = rows if as_json else [{**row, "worth": decimal(row["worth"])} for row in rows]
-        print_rows(told, LISTED, as_json=as_json, empty=why_empty(name, status))
+        print_rows(told, LISTED, as_json=as_json, empty=why_empty(name, status, after))
+        say_more(following)
 
     @app.command()
     def show(
@@ -54,19 +75,24 @@ def group_of(kind: PieceKind) -> typer.Typer:
     return app
 
 
-def why_empty(name: str, status: str | None) -> str:
-    """Why a list of pieces is empty: none has the status asked for, or there are none."""
+def why_empty(name: str, status: str | None, after: str | None) -> str:
+    """Why a list of pieces is empty: none has the status asked for, none follows, or there are none."""
+    if after is not None:
+        return f"no {name}{'' if status is None else f' with the status {status}'} after {after}"
     return f"no {name} " + (
         "yet; `flywheel run` proposes some if runs fail" if status is None else f"with the status {status}"
     )
 
 
-def piece_rows(kind: PieceKind, status: str | None, as_of: str | None) -> list[dict[str, Any]]:
-    """The pieces of a kind that have a status (None: any), as programs get them."""
+def piece_rows(
+    kind: PieceKind, status: str | None, as_of: str | None, after: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the pieces of a kind that have a status (None: any), as programs get them, and where it goes on."""
     with open_project() as house:
         views = house.views_at(as_of)
         now = moment_of(house.store, as_of, views.upto)
-        return [plain_report(report) for report in report_pieces(house.blobs, views, kind, now, status)]
+        page, following = report_pieces(house.blobs, views, kind, now, status, after=after, limit=limit)
+        return [plain_report(report) for report in page], following
 
 
 def piece_record(kind: PieceKind, piece: str, as_of: str | None) -> PieceRecord:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .output import AsJson, AsOf, emit_json, print_rows
+from .output import SHOWN, After, AsJson, AsOf, Limit, emit_json, print_rows, say_more
 from .pieces import Status, piece_record, piece_rows, plain_report, print_record, why_empty
 
 LISTED = ("rewrite", "status", "wins", "losses", "trials", "U", "V", "controls_passed", "next_look", "step", "does")
@@ -15,10 +15,13 @@ app = typer.Typer(help="Rewrites: list, show.", no_args_is_help=True)
 
 
 @app.command("list")
-def list_(status: Status = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List rewrites with their wins and losses, and the evidence that decides next."""
-    rows = piece_rows("rewrite", status, as_of)
-    print_rows(rows, LISTED, as_json=as_json, empty=why_empty("rewrites", status))
+def list_(
+    status: Status = None, limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False
+) -> None:
+    """List rewrites by id, with their wins and losses, and the evidence that decides next."""
+    rows, following = piece_rows("rewrite", status, as_of, after, limit)
+    print_rows(rows, LISTED, as_json=as_json, empty=why_empty("rewrites", status, after))
+    say_more(following)
 
 
 @app.command()

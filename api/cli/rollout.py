@@ -12,7 +12,6 @@ from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
-from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned
 from projections.datasets.variance import GroupClass, classes
 
@@ -20,7 +19,7 @@ from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
 from ..errors import Unknown
-from ..queries.sweeps import plans_of
+from ..queries.sweeps import page_sweeps, plans_of
 from ..sweeps.executors import Way
 from ..sweeps.missing import MissingGroup, describe_missing, read_missing
 from ..sweeps.plan import Draw, biased_generator
@@ -28,7 +27,20 @@ from ..sweeps.play import play_sweep
 from ..sweeps.progress import SweepProgress, sweep_progress
 from . import sweep_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
-from .output import AsJson, AsOf, TerminalReporter, emit_json, open_project, print_rows, say
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    TerminalReporter,
+    emit_json,
+    none_of,
+    open_project,
+    print_rows,
+    say,
+    say_more,
+)
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_report import row, show, tell
 from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep, tasks_to_play
@@ -193,25 +205,26 @@ def biased_(
 @app.command()
 def status(
     name: Annotated[str | None, typer.Argument(metavar="[SWEEP]", help="One sweep. Default: all of them.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of sweeps, newest first.")] = 50,
+    limit: Limit = SHOWN,
+    after: After = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the progress of sweeps; for one sweep, also its groups and whether GRPO can use them."""
+    """Show the progress of sweeps, newest first; for one sweep, also its groups and whether GRPO can use them."""
     with open_project() as house:
         views = house.views_at(as_of)
-        planned = read_in_force(house.store, upto=views.upto, types=["SweepPlanned"])
-        events = [each.event for each in planned if isinstance(each.event, SweepPlanned)]
-        found = sweep_progress(views, (event for event in events if name in {None, event.sweep}))
+        names, following = page_sweeps(views, after=after, limit=limit) if name is None else ((name,), None)
+        found = sweep_progress(views, (event for each in names for event in plans_of(house.store, views, each)))
         groups = {} if name is None else classes(views, name)
         missing = () if name is None else read_missing(house.store, views, f"{name}__")
     _refuse_unknown(name, found)
     if name is None:
-        rows = [row(each) for each in found[-limit:]]
+        rows = [row(each) for each in found]
         columns = (
             "sweep",
             "received",
             "graded",
+            "ungraded",
             "halted",
             "missing",
             "playing",
@@ -220,7 +233,8 @@ def status(
             "cost",
             "artifact",
         )
-        print_rows(rows, columns, as_json=as_json, empty="no sweeps yet; run `flywheel rollout sweep`")
+        print_rows(rows, columns, as_json=as_json, empty=none_of("sweeps", "run `flywheel rollout sweep`", after))
+        say_more(following)
     elif as_json:
         emit_json(_as_plain(found[0], groups, missing))
     else:

@@ -18,7 +18,22 @@ from ..queries.runs import GradedRun, RunFilter, find_runs, refuse_hidden_run, s
 from . import judges, regrade
 from .abandon import abandon_runs
 from .loop_replay import print_loop_replay
-from .output import AsJson, AsOf, confirm, emit_json, one_of, open_project, print_facts, print_rows, say, table
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    confirm,
+    emit_json,
+    one_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    table,
+)
 from .taint import show_learned
 
 if TYPE_CHECKING:
@@ -41,26 +56,25 @@ def list_(
         str | None, typer.Option(callback=one_of(STATUSES, "status of a run"), help=f"One of {', '.join(STATUSES)}.")
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Only runs that were graded and did not pass.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
-    after: Annotated[str, typer.Option(help="Continue after this run.")] = "",
+    limit: Limit = SHOWN,
+    after: After = None,
     as_of: AsOf = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs by name, with their rewards."""
     wanted = RunFilter(prefix=sweep, status=status, is_failed=failed)
     with open_project() as house:
-        page, following = find_runs(house.views_at(as_of), wanted, after=after or None, limit=limit)
+        page, following = find_runs(house.views_at(as_of), wanted, after=after, limit=limit)
         empty = "" if page else _why_empty(house, wanted, as_of, after)
     rows = [_row(found) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     columns += ("missing_reason",) if any(row.get("missing_reason") for row in rows) else ()
     print_rows(rows, columns, as_json=as_json, empty=empty)
-    if following is not None and not as_json:
-        say(f"There are more; continue with --after {following}")
+    say_more(following)
 
 
-def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str) -> str:
+def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str | None) -> str:
     """Why a list of runs is empty. Raises Unknown if its sweep or evaluation does not exist."""
     views = house.views_at(as_of)
     if not find_runs(views, RunFilter(), after=None, limit=1)[0]:

@@ -9,7 +9,20 @@ import typer
 from gate.figures import decimal, dollars
 
 from ..queries.substrates import SubstrateCluster, list_clusters, show_cluster
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+)
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
@@ -18,14 +31,18 @@ _HISTORY = ("since", "substrate", "pulls", "value", "weight")
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List what each substrate was worth in each cluster: mean reward above frozen siblings, and mean cost."""
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+    """List what each substrate was worth in each cluster: mean reward above frozen siblings, and mean cost.
+
+    The limit is one of clusters.
+    """
     with open_project() as house:
-        found = list_clusters(house.views_at(as_of))
+        found = list_clusters(house.views_at(as_of), after, limit)
     rows = [row for cluster in found.clusters for row in _rows(cluster)]
     told = rows if as_json else [_in_words(row) for row in rows]
-    empty = "nothing was chosen yet; `flywheel run` does when pieces are on trial"
+    empty = none_of("choices", "`flywheel run` makes some when pieces are on trial", after)
     print_rows(told, _LISTED, as_json=as_json, empty=empty)
+    say_more(found.next)
 
 
 @app.command()

@@ -17,8 +17,8 @@ Name = Annotated[str, typer.Argument(help="The token's name.")]
 Role = Annotated[
     TokenRole,
     typer.Option(
-        help="read: every GET. ingest: also append runs of other agents, their rewards and blobs. "
-        "operate: also prices. admin: the same as operate over HTTP."
+        help="read: every GET. ingest: also append runs of other agents, their rewards, opinions and blobs. "
+        "operate: also have runs played, register slices, append prices. admin: also read sealed results."
     ),
 ]
 
@@ -27,7 +27,8 @@ Role = Annotated[
 def issue(name: Name, role: Role = tokens.DEFAULT_ROLE, as_json: AsJson = False) -> None:
     """Create a token and print it. It cannot be shown again.
 
-    The role ingest, the default, may call every route; docs/rest.md has what each role may append.
+    The role ingest, the default, reads and records runs of other agents; having runs played takes operate. docs/rest.md
+    has what each role may call and append.
     """
     with open_project() as house:
         plain = tokens.issue(house.store, name, "operator", role)

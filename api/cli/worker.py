@@ -47,7 +47,7 @@ from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
 from .sweep_setup import go_without_logprobs
-from .worker_notices import TellNotice, notice_as_json, notice_as_text, tell_notice
+from .worker_notices import PlayedCount, TellNotice, notice_as_json, notice_as_text, tell_notice
 
 
 def worker(
@@ -99,9 +99,9 @@ def worker(
 ) -> None:
     """Play queued rollouts, alone or with other workers.
 
-    With --until-empty, the exit code is 1 if jobs stay parked. The role controller runs the fast loop within its
-    budget, as `flywheel run` does; then the worker exits. The role reactor loads each new champion into the vLLM server
-    of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
+    With --until-empty, the exit code is 1 if jobs stay parked, or if runs were played and none could be graded. The
+    role controller runs the fast loop within its budget, as `flywheel run` does; then the worker exits. The role
+    reactor loads each new champion into the vLLM server of FLYWHEEL_MODEL and FLYWHEEL_MODEL_BASE.
     """
     chosen = _roles(roles)
     executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
@@ -126,8 +126,8 @@ def worker(
     )
     tell, is_over = notice_as_json if as_json else notice_as_text, Event()
     with open_project(OutagePatience(outage, is_over.is_set)) as house:
-        parked = _work_as_asked(house, asked, tell, is_over)
-    if until_empty and parked:
+        is_done = _work_as_asked(house, asked, tell, is_over)
+    if until_empty and not is_done:
         raise typer.Exit(1)
 
 
@@ -160,9 +160,12 @@ class _Place:
     controlling: Controlling | None = None
 
 
-def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event) -> int:
-    """Work in the roles until told to stop, or until the queue is empty. Returns how many jobs are parked."""
-    queue, site = RolloutQueue(house.engine, asked.site), asked.site
+def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event) -> bool:
+    """Work in the roles until told to stop, or until the queue is empty.
+
+    Returns False if jobs are parked, or if runs were played and none could be graded.
+    """
+    queue, site, played = RolloutQueue(house.engine, asked.site), asked.site, PlayedCount()
     with ExitStack() as stack:
         plays = not {"runner", "controller"}.isdisjoint(asked.roles)
         place = _open_place(house, asked, stack) if plays else _Place()
@@ -175,7 +178,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event
             place.client,
             site,
             asked.terms,
-            lambda notice: tell_notice(tell, notice),
+            lambda notice: tell_notice(tell, played.count(notice)),
             place.executor,
             follows="projector" in asked.roles,
             checking=place.checking,
@@ -188,8 +191,10 @@ def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event
         if UNCLOSED.number:
             tell("unclosed", count=UNCLOSED.number)
         parked = len(queue.parked_jobs()) if place.client is not None else 0
+        if played.is_in_vain:
+            tell("ungraded", count=played.missing)
         tell("stopped", open=queue.open(), parked=parked)
-    return parked
+    return not parked and not played.is_in_vain
 
 
 def _reactor(house: House, name: str, tell: TellNotice, stack: ExitStack) -> Reacting:

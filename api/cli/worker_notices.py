@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import typer
 
@@ -23,6 +24,7 @@ _TEXTS = {
     "unclosed": "{count} instances could not be closed, so their site may keep them",
     "unlearned": "{sweep}: ended, but learning from it failed: {error}",
     "forged": "nothing is learned from ended sweeps until this is mended: {error}",
+    "ungraded": "none of {count} runs could be graded",
     "again": "put {count} parked jobs back in the queue",
     "started": "{roles} for {site}; Ctrl-C stops it after the current runs",
     "stopping": "stopping after the current runs, Ctrl-C again ends them at once; run the same command again to go on",
@@ -41,6 +43,26 @@ def tell_notice(tell: TellNotice, notice: Notice) -> None:
     else:
         facts = {"run": notice.ticket.spec, "sweep": notice.ticket.sweep, "state_key": notice.ticket.state_key} | facts
     tell(notice.kind, **facts)
+
+
+@dataclass
+class PlayedCount:
+    """How the runs ended that this worker played. Runs that another process ended count as none."""
+
+    graded: int = 0
+    missing: int = 0
+
+    @property
+    def is_in_vain(self) -> bool:
+        """True if runs were played and none was graded."""
+        return self.missing > self.graded == 0
+
+    def count(self, notice: Notice) -> Notice:
+        """Count what the notice says, and return it."""
+        self.graded += notice.kind == "played" and "passed" in notice.facts
+        is_missing = notice.kind == "played" and notice.facts.get("status") == "missing"
+        self.missing += is_missing or notice.kind == "timed_out"
+        return notice
 
 
 def notice_as_json(event: str, **facts: object) -> None:

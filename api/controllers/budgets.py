@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,7 @@ from agents.rollouts.play import PLAN
 from eventlog.chain import microseconds
 from eventlog.disowned import read_in_force
 from eventlog.events import Budget, CourseClosed, CourseLoop, CourseOpened, SweepPlanned, VerdictReached
-from eventlog.store import Append, EventStore, Position
+from eventlog.store import START, Append, EventStore, Position
 from gate.figures import count_noun, dollars
 from projections.courses import CourseState
 from projections.engine.views import Views
@@ -21,6 +21,7 @@ from projections.runs import RUNS
 from ..course import CONTROLLER, Course
 from ..course import SLOW_CONTROLLER as SLOW
 from ..queries.courses import last_course, present_course
+from ..queries.sweeps import sweeps_on
 from ..sweeps.recovery_costs import known_sum, recovery_costs
 from .fast_next import fast_evaluations
 from .slow_next import SlowCourse
@@ -46,6 +47,47 @@ class Spent:
     verdicts: int = 0
     unpriced: int = 0
     void: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSums:
+    """Of the ended runs of one sweep or evaluation: how many, their known costs, and how many have an unknown one."""
+
+    runs: int
+    micro_dollars: int
+    unpriced: int
+
+
+@dataclass
+class CourseBooks:
+    """What a controller has read of its course, so that a decision reads what is new and the runs of what is open.
+
+    A sweep or evaluation that is over is summed once. All is read again for another course, and where events were
+    disowned meanwhile.
+    """
+
+    basis: tuple[str, int, int] | None = None
+    upto: Position = START
+    sweeps: dict[str, None] = field(default_factory=dict)
+    sums: dict[str, RunSums] = field(default_factory=dict)
+
+    def read(self, store: EventStore, views: Views, state: CourseState) -> None:
+        """Read the sweeps that were planned since the last time."""
+        basis = (state.course, state.since, len(store.disowned_positions(views.upto)))
+        if basis != self.basis:
+            self.basis, self.upto, self.sweeps, self.sums = basis, Position(state.since), {}, {}
+        if views.upto > self.upto:
+            self.sweeps |= dict.fromkeys(_sweeps_of_course(store, self.upto, views.upto, state))
+            self.upto = views.upto
+
+    def sum_runs(self, views: Views, name: str, since: int, *, is_over: bool) -> RunSums:
+        """The sums of a sweep or an evaluation; kept once it is over."""
+        found = self.sums.get(name)
+        if found is None:
+            found = _sum_runs(views, name, since)
+            if is_over:
+                self.sums[name] = found
+        return found
 
 
 def budget_of(course: Course | SlowCourse) -> Budget:
@@ -85,31 +127,50 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
         store.append([Append(_stream(site), (event,), _ACTORS[loop], key=key)])
 
 
-def compute_spent(store: EventStore, views: Views, site: str, now: datetime, executor: str = PLAN.name) -> Spent:
+def compute_spent(
+    store: EventStore,
+    views: Views,
+    site: str,
+    now: datetime,
+    executor: str = PLAN.name,
+    books: CourseBooks | None = None,
+) -> Spent:
     """Resources used by the open course, zero if there is none. Counts ended runs of every executor and process.
 
-    Of the evaluations, those count that a fast loop with this `executor` may resume.
+    Of the evaluations, those count that a fast loop with this `executor` may resume. `books` are those of the last
+    time (None: there is none).
     """
     state = present_course(views, site)
     if state is None:
         return Spent()
-    of_site = fast_evaluations(views, site, executor)
-    sweeps = _sweeps_of_course(store, views.upto, state)
-    opened = [each.evaluation for each in of_site if each.opened_since > state.since]
-    prefixes = [f"{name}__" for name in (*sweeps, *opened)]
+    known = CourseBooks() if books is None else books
+    known.read(store, views, state)
+    of_site, still_open = fast_evaluations(views, site, executor), set(sweeps_on(views, site).open)
+    is_over = {name: name not in still_open for name in known.sweeps}
+    is_over |= {each.evaluation: not each.is_open for each in of_site if each.opened_since > state.since}
+    sums = [known.sum_runs(views, name, state.since, is_over=over) for name, over in is_over.items()]
     reached = _verdicts_of_course(store, views.upto, state, {each.evaluation for each in of_site})
-    runs = [key for prefix in prefixes for key, run in views.find(RUNS, prefix).items() if run.is_ended]
-    rewards = {key: reward for prefix in prefixes for key, reward in views.find(REWARDS, prefix).items()}
-    costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
-    asked = recovery_costs(views, runs, state.since)
     return Spent(
-        rounds=len(sweeps),
-        runs=len(runs),
-        micro_dollars=sum(costs.values()) + known_sum(asked),
+        rounds=len(known.sweeps),
+        runs=sum(each.runs for each in sums),
+        micro_dollars=sum(each.micro_dollars for each in sums),
         microseconds=max(0, microseconds(now) - state.opened_at),
         verdicts=len(reached),
-        unpriced=sum(run not in costs or asked.get(run, 0) is None for run in runs),
+        unpriced=sum(each.unpriced for each in sums),
         void=next((each.evaluation for each in reached[-1:] if each.verdict.decision == "void"), None),
+    )
+
+
+def _sum_runs(views: Views, name: str, since: int) -> RunSums:
+    """The sums over the runs of a sweep or an evaluation, with what was asked about them since the course began."""
+    runs = [key for key, run in views.find(RUNS, f"{name}__").items() if run.is_ended]
+    rewards = views.find(REWARDS, f"{name}__")
+    costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
+    asked = recovery_costs(views, runs, since)
+    return RunSums(
+        runs=len(runs),
+        micro_dollars=sum(costs.values()) + known_sum(asked),
+        unpriced=sum(run not in costs or asked.get(run, 0) is None for run in runs),
     )
 
 
@@ -143,14 +204,13 @@ def seeds_within(course: Course, used: Spent, runs_a_seed: Callable[[], int]) ->
     return min(course.seeds_per_round, max(0, course.max_runs - used.runs) // max(1, runs_a_seed()))
 
 
-def _sweeps_of_course(store: EventStore, upto: Position, state: CourseState) -> list[str]:
-    """Names of the sweeps that the controller planned on the site since the course was opened."""
-    found = []
-    for recorded in read_in_force(store, after=Position(state.since), upto=upto, types=["SweepPlanned"]):
-        event = recorded.event
-        if isinstance(event, SweepPlanned) and event.environment == state.environment and recorded.actor == CONTROLLER:
-            found.append(event.sweep)
-    return list(dict.fromkeys(found))
+def _sweeps_of_course(store: EventStore, after: Position, upto: Position, state: CourseState) -> list[str]:
+    """Names of the sweeps that the controller planned on the site of a course within these positions."""
+    recorded = read_in_force(store, after=after, upto=upto, types=["SweepPlanned"])
+    events = (each.event for each in recorded if each.actor == CONTROLLER)
+    return [
+        event.sweep for event in events if isinstance(event, SweepPlanned) and event.environment == state.environment
+    ]
 
 
 def _verdicts_of_course(

@@ -6,7 +6,7 @@ The next step is read from the log alone, so a killed process resumes where it s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 
@@ -47,7 +47,7 @@ from ..sweeps.executors import advice_budget_of, describe_executor, plays, recor
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import first_facts, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
-from .budgets import Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
+from .budgets import CourseBooks, Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import FRUITLESS, Next, cover_tasks, decide
 from .fast_round import RoundSize, round_generator
 from .rounds import Watch, news, rounds_played, site_status, unseen
@@ -80,6 +80,7 @@ class Controller:
     watch: Watch = unseen
     is_told_to_stop: Callable[[], bool] = never
     suite: VersionedSuite | None = None
+    books: CourseBooks = field(default_factory=CourseBooks)
 
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
@@ -111,7 +112,8 @@ class Controller:
     def next_step(self, views: PostgresViews) -> tuple[Next, Spent]:
         """The next step that the log asks for and the budget allows, and what the course has used so far."""
         pool = cache(partial(self._candidates, views))
-        used = compute_spent(self.house.store, views, self.site, datetime.now(UTC), recorded_name(self.executor))
+        store, name = self.house.store, recorded_name(self.executor)
+        used = compute_spent(store, views, self.site, datetime.now(UTC), name, self.books)
         return self._within_budget(views, self._next(views, used, pool), used, pool), used
 
     def _next(self, views: PostgresViews, used: Spent, pool: Pool) -> Next:

@@ -43,7 +43,7 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.checkpoints import find_weights
 from ..queries.facts import require
-from ..queries.sweeps import planned_by, sweeps_on
+from ..queries.sweeps import names_planned_by, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.missing import is_in_vain, nothing_graded
 from ..sweeps.plan import first_facts, kept_to_judge, next_sweep_name, plan, site_templates
@@ -110,8 +110,7 @@ class SlowController:
         """Play rounds until all are done. Returns the reason for stopping.
 
         Raises NothingGraded if every run of a round is missing; such a round does not count. Also ControllerBusy,
-        ForgedEvents, NotAdmitted, NoBase, OtherTasks, LockLost, and what refuse_unserved raises if the champion's
-        weights have another base, because its arm could not be played.
+        ForgedEvents, NotAdmitted, NoBase, OtherTasks, LockLost, and, for a champion of another base, NotServed.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
@@ -137,7 +136,7 @@ class SlowController:
     def _rounds(self, base: Base, executor: Executor) -> str:
         while True:
             views = self.house.views()
-            graded = [each for each in rounds_on(self.house.store, self.site) if not is_in_vain(views, each)]
+            graded = [each for each in rounds_on(self.house.store, views, self.site) if not is_in_vain(views, each)]
             rounds = rounds_so_far(views, graded, self.course, self.site, base.digest)
             step = decide_slow(
                 views,
@@ -191,7 +190,7 @@ class SlowController:
         Bases made by a warm-up of this loop are excluded from "newest": the warm-up itself chooses among them.
         """
         views = self.house.views()
-        choosing = bases_of(views, {sweep.sweep for sweep in planned_by(self.house.store, WARM_UP)})
+        choosing = bases_of(views, names_planned_by(views, WARM_UP))
         named = self.base or newest_base(views, but=choosing)
         present = views.get(WEIGHTS, present_champion(views).pointed_artifact().weights)
         if named is None and present is not None:
@@ -199,7 +198,9 @@ class SlowController:
         if named is None:
             if self.warm_up is None:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")
-            if not rounds_on(self.house.store, self.site):  # with rounds played, the loop may already be finished
+            if not rounds_on(
+                self.house.store, views, self.site
+            ):  # with rounds played, the loop may already be finished
                 open_course(self.house.store, views, self.site, self.course)
             named = self.warm_up(self.house)
         return base_of(self.house, named, None)

@@ -130,9 +130,9 @@ def policy_benchmark(views: Views, site: str) -> BenchmarkFrozen:
     return require(benchmarks.get(newest_successor(benchmarks, benchmark_name(site)))).frozen_event()
 
 
-def rounds_on(store: EventStore, site: str) -> list[SweepPlanned]:
+def rounds_on(store: EventStore, views: Views, site: str) -> list[SweepPlanned]:
     """The sweeps that the slow loop planned on a site, in order."""
-    return [sweep for sweep in planned_by(store, SLOW_CONTROLLER) if sweep.environment == site]
+    return list(planned_by(store, views, SLOW_CONTROLLER, site))
 
 
 def rounds_so_far(

@@ -18,6 +18,7 @@ from agents.suites.in_log import VersionedSuite
 from eventlog.events import SftQuery, SweepPlanned, Template
 from gate.figures import count_noun
 from projections.checkpoints import WeightsState
+from projections.engine.views import Views
 
 from ..course import BASE, WARM_UP
 from ..datasets import freeze
@@ -26,7 +27,7 @@ from ..errors import DatasetErased, DatasetWithdrawn
 from ..house import House
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.facts import require
-from ..queries.sweeps import planned_by, sweeps_on
+from ..queries.sweeps import names_planned_by, planned_by, sweeps_on
 from ..reporter import Reporter
 from ..sweeps.plan import is_planned, plan
 from ..sweeps.play import play_sweep
@@ -80,8 +81,8 @@ class Warming:
         templates = tasks_of(self.client, self.course, self.suite)
         tasks = {template.oracle_task_id for template in templates}
         while True:
-            own, rounds = self._own(), rounds_on(self.house.store, self.site)
             views = self.house.views()
+            own, rounds = self._own(views), rounds_on(self.house.store, views, self.site)
             step = decide_warming(views, own, rounds, course=self.warming, site=self.site, tasks=tasks)
             match step.what:
                 case "show":
@@ -95,9 +96,9 @@ class Warming:
                 case "take":
                     return self._take(require(step.turn), step.why)
 
-    def _own(self) -> tuple[SweepPlanned, ...]:
+    def _own(self, views: Views) -> tuple[SweepPlanned, ...]:
         """The sweeps that a warm-up planned on the site, in order."""
-        return tuple(each for each in planned_by(self.house.store, WARM_UP) if each.environment == self.site)
+        return planned_by(self.house.store, views, WARM_UP, self.site)
 
     def _show(self, shown: SweepPlanned | None, templates: Sequence[Template]) -> None:
         """Play the plan of each task with current memory, recorded as the prompts and answers of a policy."""
@@ -220,7 +221,8 @@ class Warming:
 
 def is_told_briefly(house: House, base: str) -> bool:
     """True if a base model was made by a warm-up of this project, with brief prompts."""
-    return base in bases_of(house.views(), {sweep.sweep for sweep in planned_by(house.store, WARM_UP)})
+    views = house.views()
+    return base in bases_of(views, names_planned_by(views, WARM_UP))
 
 
 def _first_of(shown: SweepPlanned) -> SweepPlanned:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from agents.envs.admission import why_not
 from agents.envs.errors import NotAdmitted
 from agents.suites.in_log import VersionedSuite
 from eventlog.disowned import read_in_force
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, SuiteSeeds, SweepPlanned, Template
+from eventlog.store import Position
 from gate.benchmark import refuse_unfit_benchmark, sealed_instances
 from gate.candidates import graded_tasks
 from gate.errors import BenchmarkExists
@@ -25,6 +26,7 @@ from projections.environments import ENVIRONMENTS
 from projections.frozen_datasets import CHECKPOINTS
 from projections.rewards import REWARDS
 from projections.runs import OUTSIDE, RUNS
+from projections.sweeps import SWEEP_PLANS, PlanState
 from projections.taint import left_out
 
 from ..datasets.freeze import holding_over
@@ -70,18 +72,37 @@ def candidates(house: House, environment: str, least: int) -> dict[str, int]:
 
 
 def instances_seen(house: House, views: Views) -> frozenset[Instance]:
-    """Instances of runs that may have been learned from.
+    """Instances of runs that may have been learned from. Reads a row for each sweep, and no run that one planned.
 
     Runs from outside count if a frozen dataset holds one of them, the only way to learn from them. Otherwise any token
     could keep a benchmark from being frozen, by a run on one of its seeds.
     """
-    events = tuple(read_in_force(house.store, types=("SweepPlanned", "BenchmarkFrozen"), upto=views.upto))
-    sweeps = (item.event for item in events if isinstance(item.event, SweepPlanned))
-    runs = views.find(RUNS)
-    theirs = {run for run in runs if run.startswith(OUTSIDE)}
-    if theirs and not _are_learned_from(house, views, theirs):
-        runs = {run: state for run, state in runs.items() if run not in theirs}
-    return seen_instances(sweeps, runs.values(), oracle_tasks(events))
+    plans = tuple(views.find(SWEEP_PLANS).values())
+    theirs = views.find(RUNS, OUTSIDE)
+    if theirs and not _are_learned_from(house, views, theirs.keys()):
+        theirs = {}
+    others = [*theirs.values(), *views.find_each(RUNS, _without_plan(house, views)).values()]
+    planned: frozenset[Instance] = frozenset().union(*(plan.instances() for plan in plans))
+    return planned | seen_instances((), others, _oracle_tasks(views, plans) if others else {})
+
+
+def _without_plan(house: House, views: Views) -> set[str]:
+    """How the names of runs begin whose sweep's plan was disowned: they may have been played before."""
+    gone = sorted(house.store.disowned_positions(views.upto))
+    events = (each.event for at in gone for each in house.store.read(after=Position(at - 1), upto=at))
+    return {f"{event.sweep}__" for event in events if isinstance(event, SweepPlanned)}
+
+
+def _oracle_tasks(views: Views, plans: Iterable[PlanState]) -> dict[str, set[str]]:
+    """Maps each template to all oracle tasks that it was planned or frozen with."""
+    found: dict[str, set[str]] = {}
+    for plan in plans:
+        for each in plan.tasks:
+            found.setdefault(each.template, set()).add(each.task)
+    for state in views.find(BENCHMARKS).values():
+        for template in state.templates:
+            found.setdefault(template["template_id"], set()).add(template["oracle_task_id"])
+    return found
 
 
 def _are_learned_from(house: House, views: Views, runs: Set[str]) -> bool:

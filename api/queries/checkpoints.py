@@ -23,12 +23,6 @@ MOST_LOOKED_AT: Final = 500
 """Checkpoints that are looked at to find those of one dataset."""
 
 
-class CheckpointList(msgspec.Struct, frozen=True):
-    """Every checkpoint, in the order in which they were saved."""
-
-    checkpoints: tuple[WeightsState, ...]
-
-
 class CheckpointPage(msgspec.Struct, frozen=True, kw_only=True):
     """Checkpoints in order of digest; `next` is the digest to continue after, null where no more follow."""
 
@@ -73,12 +67,6 @@ class Touched(msgspec.Struct, frozen=True):
     datasets: tuple[str, ...]
     checkpoints: tuple[str, ...]
     checkpoints_under: tuple[str, ...]
-
-
-def list_checkpoints(views: Views) -> CheckpointList:
-    """Every checkpoint."""
-    found = sorted(views.find(WEIGHTS).values(), key=lambda state: state.since)
-    return CheckpointList(checkpoints=tuple(found))
 
 
 def page_checkpoints(views: Views, *, after: str | None = None, limit: int | None = None) -> CheckpointPage:

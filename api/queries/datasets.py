@@ -22,6 +22,8 @@ Frozen = DatasetState | SliceState
 
 _SHORTEST: Final = 8
 _EVERY: Final = "dataset/"
+GROUPS: Final = "group/"
+"""How the place of a slice begins in a list of datasets and slices."""
 
 
 class DatasetList(msgspec.Struct, frozen=True):
@@ -93,16 +95,6 @@ def page_slices(views: Views, *, after: str | None = None, limit: int | None = N
     return SliceList(tuple(page.values()), following)
 
 
-def list_datasets(views: Views) -> DatasetList:
-    """Every dataset."""
-    return DatasetList(datasets=tuple(views.find(CHECKPOINTS, _EVERY).values()))
-
-
-def list_slices(views: Views) -> SliceList:
-    """Every slice."""
-    return SliceList(slices=tuple(views.find(SLICES).values()))
-
-
 def find_dataset(views: Views, digest: str) -> DatasetState:
     """A dataset by its digest, or by at least the first eight characters of it. Raises Unknown."""
     found = list(views.find(CHECKPOINTS, f"{_EVERY}{digest}").values()) if len(digest) >= _SHORTEST else []
@@ -138,9 +130,22 @@ def find_frozen(views: Views, name: str) -> Frozen:
     return views.get(SLICES, name) or find_dataset(views, name)
 
 
-def list_frozen(views: Views) -> tuple[Frozen, ...]:
-    """Every dataset, then every slice."""
-    return (*list_datasets(views).datasets, *list_slices(views).slices)
+def page_frozen(views: Views, *, after: str | None = None, limit: int) -> tuple[tuple[Frozen, ...], str | None]:
+    """A page of the datasets in order of digest, then of the slices in order of group; and where it goes on.
+
+    A place among the slices is their group after GROUPS.
+    """
+    found: tuple[Frozen, ...] = ()
+    group = None if after is None or not after.startswith(GROUPS) else after.removeprefix(GROUPS)
+    if group is None:
+        datasets = page_datasets(views, after=after, limit=limit)
+        if datasets.next is not None:
+            return datasets.datasets, datasets.next
+        found = datasets.datasets
+    if len(found) == limit:
+        return found, GROUPS if page_slices(views, limit=1).slices else None
+    slices = page_slices(views, after=group, limit=limit - len(found))
+    return (*found, *slices.slices), None if slices.next is None else f"{GROUPS}{slices.next}"
 
 
 def frozen_row(state: Frozen) -> DatasetRow | SliceRow:

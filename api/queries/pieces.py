@@ -178,20 +178,25 @@ def page_pieces(
     views: Views, kind: PieceKind, now: datetime, *, status: str | None = None, after: str | None = None, limit: int
 ) -> SummaryPage:
     """A page of the pieces of a kind that have a status at `now` (None: any), in order of id. Reads no contents."""
-    fold = FOLDS[kind]
-    if status is None:
-        page, following = page_after(views, fold, after, limit)
-    else:
-
-        def keep(states: dict[str, Any]) -> dict[str, Any]:
-            return {key: state for key, state in states.items() if piece_status(state, now) == status}
-
-        page, following = filter_page(views, fold, keep, after=after, limit=limit)
+    page, following = _page_states(views, kind, now, status, after, limit)
     rows = tuple(
         SummaryRow(piece=key, source=state.source, found_in=state.proposed_by, summary=summarize_piece(state, now))
         for key, state in page.items()
     )
     return SummaryPage(pieces=rows, next=following)
+
+
+def _page_states(
+    views: Views, kind: PieceKind, now: datetime, status: str | None, after: str | None, limit: int
+) -> tuple[dict[str, AnyState], str | None]:
+    fold: Any = FOLDS[kind]
+    if status is None:
+        return page_after(views, fold, after, limit)
+
+    def keep(states: dict[str, Any]) -> dict[str, Any]:
+        return {key: state for key, state in states.items() if piece_status(state, now) == status}
+
+    return filter_page(views, fold, keep, after=after, limit=limit)
 
 
 def show_piece(
@@ -206,11 +211,18 @@ def show_piece(
 
 
 def report_pieces(
-    blobs: BlobStore, views: Views, kind: PieceKind, now: datetime, status: str | None = None
-) -> tuple[PieceReport, ...]:
-    """The pieces of a kind that have a status at `now` (None: any), in order of id."""
-    found = (_report(blobs, state, now) for state in find_pieces(views, kind).pieces)
-    return tuple(report for report in found if status in {None, report.summary.status})
+    blobs: BlobStore,
+    views: Views,
+    kind: PieceKind,
+    now: datetime,
+    status: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int,
+) -> tuple[tuple[PieceReport, ...], str | None]:
+    """A page of the pieces of a kind that have a status at `now` (None: any), in order of id, and where it goes on."""
+    page, following = _page_states(views, kind, now, status, after, limit)
+    return tuple(_report(blobs, state, now) for state in page.values()), following
 
 
 def pick_reports(

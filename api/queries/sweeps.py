@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned, Template
 from eventlog.store import EventStore, Position
 from projections.engine.views import Views
-from projections.sweeps import SWEEPS, SweepsState
+from projections.sweeps import SWEEP_PLANS, SWEEPS, SweepsState, plan_prefix
 
 from ..course import CONTROLLER
+from ..errors import Unknown
 
 
 def sweeps_on(views: Views, site: str) -> SweepsState:
@@ -25,8 +26,14 @@ def list_sweeps(views: Views) -> dict[str, SweepsState]:
 
 def plans_of(store: EventStore, views: Views, sweep: str) -> tuple[SweepPlanned, ...]:
     """The plan of a sweep, then those that add siblings to it; empty if there is no such sweep."""
-    found = (recorded.event for recorded in read_in_force(store, stream=f"sweep/{sweep}", upto=views.upto))
-    return tuple(event for event in found if isinstance(event, SweepPlanned))
+    return tuple(event for _actor, event in _read_plans(store, views, sweep))
+
+
+def _read_plans(store: EventStore, views: Views, sweep: str) -> Iterator[tuple[str, SweepPlanned]]:
+    """Who planned, and what: the plan of a sweep, then those that add siblings to it."""
+    for recorded in read_in_force(store, stream=f"sweep/{sweep}", upto=views.upto):
+        if isinstance(recorded.event, SweepPlanned):
+            yield recorded.actor, recorded.event
 
 
 def open_sweeps(store: EventStore, views: Views, site: str) -> tuple[SweepPlanned, ...]:
@@ -54,13 +61,37 @@ def whole_sweep(plans: Iterable[SweepPlanned]) -> SweepPlanned | None:
     return every[0].model_copy(update={"specs": specs}) if every else None
 
 
-def planned_by(store: EventStore, actor: str) -> tuple[SweepPlanned, ...]:
-    """SweepPlanned events of an actor on all sites, in order.
+def planned_by(store: EventStore, views: Views, actor: str, site: str = "") -> tuple[SweepPlanned, ...]:
+    """SweepPlanned events of the sweeps that an actor planned, on one site or (empty) on all, in order.
 
-    The database looks at the actor of every SweepPlanned of the log; only those of this actor are decoded.
+    The plans of others are not looked at.
     """
-    found = (recorded.event for recorded in read_in_force(store, types=["SweepPlanned"], actor=actor))
-    return tuple(event for event in found if isinstance(event, SweepPlanned))
+    found = views.find(SWEEP_PLANS, plan_prefix(actor, site)).values()
+    own = (each for each in found if each.actor == actor and each.environment == (site or each.environment))
+    in_order = sorted(own, key=lambda each: each.since)
+    planned = (each for plan in in_order for each in _read_plans(store, views, plan.sweep))
+    return tuple(event for by, event in planned if by == actor)
+
+
+def page_sweeps(views: Views, *, after: str | None = None, limit: int) -> tuple[tuple[str, ...], str | None]:
+    """A page of the names of all sweeps, newest first, those older than `after`; and where it goes on. Raises Unknown.
+
+    Reads a row for each sweep, and none of their runs.
+    """
+    since: dict[str, int] = {}
+    for plan in views.find(SWEEP_PLANS).values():
+        since[plan.sweep] = min(plan.since, since.get(plan.sweep, plan.since))
+    if after is not None and after not in since:
+        raise Unknown(what="sweep", actual=after, way_out="`flywheel rollout status` names them.")
+    newest = sorted(since, key=lambda name: since[name], reverse=True)
+    older = newest if after is None else newest[newest.index(after) + 1 :]
+    return tuple(older[:limit]), older[limit - 1] if len(older) > limit else None
+
+
+def names_planned_by(views: Views, actor: str) -> frozenset[str]:
+    """Names of the sweeps that an actor planned on all sites."""
+    found = views.find(SWEEP_PLANS, plan_prefix(actor)).values()
+    return frozenset(each.sweep for each in found if each.actor == actor)
 
 
 def rounds_of(store: EventStore, site: str, after: int = 0) -> tuple[SweepPlanned, ...]:

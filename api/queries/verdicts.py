@@ -78,3 +78,9 @@ def verdict_row(views: Views, state: VerdictState) -> VerdictRow:
     champion, challenger = state.artifacts()
     told = tell_verdict(views, state)
     return VerdictRow(**asdict(told), champion_name=str(champion), challenger_name=str(challenger))
+
+
+def page_verdicts(views: Views, *, after: str | None = None, limit: int) -> tuple[tuple[VerdictRow, ...], str | None]:
+    """A page of the evaluations as the commands list them, in order of name, and where it goes on."""
+    page, following = page_after(views, VERDICTS, after, limit)
+    return tuple(verdict_row(views, state) for state in page.values()), following

@@ -28,7 +28,7 @@ async def check_parameters(request: Request) -> None:
     holds all faults.
     """
     route: APIRoute = request.scope["route"]
-    found = [*_unknown(request, route), *_unstorable(request), *_type_faults(request, route)]
+    found = [*_unknown(request, route), *find_unstorable(request), *_type_faults(request, route)]
     if found:
         raise RequestValidationError(found)
 
@@ -41,7 +41,8 @@ def _unknown(request: Request, route: APIRoute) -> Iterator[Fault]:
             yield _fault("extra_forbidden", "query", name, f"This parameter is unknown; expected {expected}")
 
 
-def _unstorable(request: Request) -> Iterator[Fault]:
+def find_unstorable(request: Request) -> Iterator[Fault]:
+    """Where the path, the query or a header holds text that PostgreSQL cannot hold."""
     raw, query = request.scope.get("raw_path"), request.scope["query_string"].decode(_BYTES)
     path = request.scope["path"].encode(errors="surrogatepass") if raw is None else unquote_to_bytes(raw)
     given = [("path", "", path)]

@@ -113,7 +113,11 @@ def prediction_logs(house: HouseOf, run_id: Id, after: AfterPosition = 0, limit:
     return reply(event_queries.list_events(house.store, head, after=after, limit=limit, stream=f"run/{run_id}"))
 
 
-@router.post("/{run_id}/cancel", summary="Call off a run", responses={200: _ANSWER, 404: _UNKNOWN})
+@router.post(
+    "/{run_id}/cancel",
+    summary="Call off a run",
+    responses={200: _ANSWER, 403: problem_of("The token's role may not call off runs."), 404: _UNKNOWN},
+)
 def cancel(house: HouseOf, token: Caller, run_id: Id) -> Response:
     """A waiting run is not begun; one under way ends without a result. One that is over stays as it is."""
     cancel_prediction(house, run_id, token.token)
@@ -124,7 +128,12 @@ def cancel(house: HouseOf, token: Caller, run_id: Id) -> Response:
     "/{run_id}/resume",
     status_code=202,
     summary="Have a run that workers gave up go on",
-    responses={202: _ANSWER, 404: _UNKNOWN, 409: problem_of("The run waits, is under way, or has ended.")},
+    responses={
+        202: _ANSWER,
+        403: problem_of("The token's role may not have runs go on."),
+        404: _UNKNOWN,
+        409: problem_of("The run waits, is under way, or has ended."),
+    },
 )
 def resume(house: HouseOf, run_id: Id) -> Response:
     """A parked run waits for a worker again. Answers that its model gave before are not asked for again."""

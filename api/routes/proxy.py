@@ -26,7 +26,7 @@ from ..serving.call_terms import CallTerms, configured_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
-from ..serving.errors import PromptTooLarge, RunUnnamed, UpstreamAnswered
+from ..serving.errors import BadCall, PromptTooLarge, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
 from ..serving.local_upstream import LocalChampion, LocalUpstream
 from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
@@ -35,6 +35,7 @@ from .admission import ByteLease, lease_bytes
 from .as_of import house_of
 from .bodies import hold_body
 from .errors import ForeignRunName
+from .parameters import find_unstorable
 from .problems import error_status, retry_seconds
 
 ROLE: Final[TokenRole] = "ingest"
@@ -174,7 +175,10 @@ def _admit(request: Request, house: House) -> TokenState:
 
 
 def _run_opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
-    """The caller's description of its run. Raises RunUnnamed, ForeignRunName."""
+    """The caller's description of its run. Raises BadCall, RunUnnamed, ForeignRunName."""
+    for fault in find_unstorable(request):
+        expected = "text in UTF-8 without NUL characters"
+        raise BadCall(where=" ".join(fault["loc"]), actual="text that no log can hold", expected=expected)
     if not run or len(run) > NAME_MOST:
         raise RunUnnamed
     group = request.headers.get("x-flywheel-group") or run

@@ -128,6 +128,7 @@ class OpinionBody(FrozenModel):
         400: NO_TEXT,
         408: SLOW,
         413: TOO_LARGE,
+        403: problem_of("The token's role may not give opinions."),
         404: problem_of("There is no such run."),
         409: problem_of("The run has not ended or is sealed, or this judge said something else before."),
     },

@@ -40,6 +40,12 @@ ARCHIVE_AT, FORWARD_AT, BACK_AT, RESTART_AT, TAMPER_AT = 0.15, 0.3, 0.45, 0.6, 0
 
 FORWARD, BACK = "+3h", "-1h"
 _SAMPLES = 360
+_READ_AGAIN_S = 1.5
+_JUMPS: Mapping[str, Target] = {
+    "hours that the clock jumped forward": at_least(2.9),
+    "hours that the clock jumped back": at_most(-3.9),
+}
+"""Hours, with what went by meanwhile."""
 _KEPT_EVENTS = 200
 _SEGMENT = 1_000
 _RUNS_A_SWEEP = 24
@@ -166,17 +172,25 @@ def _faults(
         changed, found = tampered_is_found(soak.folder / "archive", soak.folder / "changed", soak.env)
         figures["segments changed"], figures["changed segments found by verify"] = float(changed), float(found)
 
+    def jump(shift: str, way: str) -> None:
+        before = _server_time(soak.engine)
+        soak.offset.write_text(shift, encoding="utf-8")
+        figures[f"hours that the clock jumped {way}"] = round((_server_time(soak.engine) - before) / 3600, 2)
+
     yield ARCHIVE_AT, "old events are archived and dropped", archive
     if has_clock:
-        yield FORWARD_AT, f"PostgreSQL's clock jumps to {FORWARD}", lambda: _set_clock(soak.offset, FORWARD)
-        yield BACK_AT, f"PostgreSQL's clock jumps to {BACK}", lambda: _set_clock(soak.offset, BACK)
+        yield FORWARD_AT, f"PostgreSQL's clock jumps to {FORWARD}", lambda: jump(FORWARD, "forward")
+        yield BACK_AT, f"PostgreSQL's clock jumps to {BACK}", lambda: jump(BACK, "back")
     outage_s = min(60.0, seconds / 20)
     yield RESTART_AT, f"PostgreSQL is killed for {outage_s:.0f} s", lambda: restart(soak.cluster, outage_s)
     yield TAMPER_AT, "segments are changed", tamper
 
 
-def _set_clock(offset: Path, shift: str) -> None:
-    offset.write_text(shift, encoding="utf-8")
+def _server_time(engine: Engine) -> float:
+    """The seconds since 1970 that PostgreSQL's clock tells; libfaketime reads the offset again within a second."""
+    time.sleep(_READ_AGAIN_S)
+    with engine.connect() as connection:
+        return float(connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
 
 
 def _sum_up(soak: Soak) -> dict[str, float]:
@@ -236,6 +250,7 @@ def targets(figures: Mapping[str, float]) -> dict[str, float | Target]:
     changed = figures.get("segments changed", 0)
     return {
         **{name: at_most(0) for name in nothing},
+        **{name: jump for name, jump in _JUMPS.items() if name in figures},
         "segments changed": at_least(1),
         "changed segments found by verify": at_least(changed),
         "runs played by workers, in the table": at_least(1),

@@ -22,7 +22,18 @@ PAGES = (
         "/v1/events?after=50&limit=5&type=RunStarted",
         "/v1/taint/erasures",
     ),
+    *("/v1/benchmarks", "/v1/verdicts?limit=20", "/v1/checkpoints", "/v1/slices", "/v1/substrates", "/v1/diff?from=1"),
 )
+FOLLOWED = "/v1/events/stream?after=0"
+"""The stream of events, of which a client reads the beginning and hangs up."""
+_LINES = 50
+_UNSEEN = frozenset({404, 422})
+"""What a predict or a slice that cannot be is answered with: the service is up, and its caller is told why."""
+ASKED: tuple[tuple[str, dict[str, object]], ...] = (
+    ("/v1/slices", {"query": {"kind": "grpo", "group": "ext-soak0-no-such-group"}}),
+    ("/v1/predict", {"environment": "marketplace", "task": "marketplace.no_such_task"}),
+)
+"""Bodies that are refused after the log was read, so that they leave the log as it is."""
 _BUSY = frozenset({429, 503})
 _WAIT_S = 0.5
 
@@ -72,20 +83,39 @@ class Load:
                 return
 
     def _read(self, client: httpx2.Client) -> None:
-        for page in cycle(PAGES):
-            self._ask(client, "GET", page, None)
+        for page in cycle((*PAGES, FOLLOWED, *ASKED)):
+            if page == FOLLOWED:
+                self._follow(client)
+            elif isinstance(page, str):
+                self._ask(client, "GET", page, None)
+            else:
+                address, body = page
+                self._ask(client, "POST", str(address), body, _UNSEEN)
             if self._over.wait(1 / self.rate):
                 return
 
-    def _ask(self, client: httpx2.Client, method: str, path: str, body: object) -> int:
+    def _follow(self, client: httpx2.Client) -> None:
+        """Read the first lines of the stream and hang up."""
+        try:
+            with client.stream("GET", FOLLOWED) as answer:
+                for number, _line in enumerate(answer.iter_lines(), start=1):
+                    if number >= _LINES or self._over.is_set():
+                        break
+        except httpx2.HTTPError as problem:
+            self._count("none", f"GET {FOLLOWED}: {type(problem).__name__}")
+            return
+        self._count(str(answer.status_code), None)
+
+    def _ask(
+        self, client: httpx2.Client, method: str, path: str, body: object, expected: frozenset[int] = frozenset()
+    ) -> int:
         """The status of one request; 503 if no answer came."""
         try:
             answer = client.request(method, path, json=body)
         except httpx2.HTTPError as problem:
             self._count("none", f"{method} {path}: {type(problem).__name__}")
             return 503
-        is_defect = answer.is_server_error and answer.status_code not in _BUSY
-        unexpected = is_defect or (answer.is_client_error and answer.status_code not in _BUSY)
+        unexpected = answer.is_error and answer.status_code not in _BUSY | expected
         self._count(str(answer.status_code), f"{method} {path}: {answer.text[:300]}" if unexpected else None)
         return answer.status_code
 

@@ -16,7 +16,7 @@ from projections.champions import CHAMPION, CHAMPIONS
 from tests.admitted import admitted
 
 from .test_cli import Flywheel, flywheel, shown
-from .test_rest_samples import SampleRun, append
+from .test_rest_samples import SampleRun, append, record
 
 __all__ = ["flywheel"]
 
@@ -148,8 +148,10 @@ def test_the_gate_judges_on_the_benchmark_that_is_named_and_refuses_one_that_can
     assert (code, house.store.head()) == (1, head)
     assert "boats can only void: it has 3 sealed instances" in " ".join(err.split())
     assert "`flywheel benchmark refresh boats --sealed NUMBER`" in " ".join(err.split())
+    record(house.store, house.blobs, SampleRun("eval-2__lost", is_missing=True))
     code, _, err = flywheel(*wanted, "--test", "bootstrap")
     assert code in {0, 2}
+    assert "1 run missing, environment_down: no answer" in err
     assert "eval-2: both arms on boats" in err
     opened = [recorded.event for recorded in house.store.read(stream="benchmark/boats")][1]
     assert isinstance(opened, EvaluationOpened)

@@ -306,6 +306,9 @@ def test_each_wrong_call_is_refused_before_it_reaches_the_model(served: Callable
         ("/ext-1/v1/chat/completions", bearer, [1], 400),
         ("/ext-1/v1/completions", bearer, {"model": MODEL, "prompt": "2 + 2 =", "echo": True}, 400),
         ("/ext-1/v1/chat/completions", bearer, good | {"user": "x" * 5000}, 413),
+        ("/ext-a%00b/v1/chat/completions", bearer, good, 400),
+        ("/ext-a%FFb/v1/chat/completions", bearer, good, 400),
+        ("/ext-a%ED%A0%80/v1/messages", {"x-api-key": token}, good, 503),
     ]
     with httpx2.Client(base_url=address) as rest:
         for path, headers, body, status in cases:

@@ -87,6 +87,34 @@ def test_a_usage_error_is_exit_code_64(words: tuple[str, ...], flywheel: Flywhee
     assert "Try: flywheel" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ("champion", "show", "--as-of", "0"),
+            64,
+            "position 0 is before the first event of the log; expected 1 or a later one",
+        ),
+        (
+            ("dataset", "export", "00ff00ff", "/nonexistent/rows.parquet"),
+            64,
+            "there is no folder /nonexistent; expected one that exists",
+        ),
+        (
+            ("dataset", "export", "00ff00ff", "/proc/rows.parquet"),
+            1,
+            "/proc/rows.parquet: No such file or directory; choose another one",
+        ),
+    ],
+    ids=["before the first", "no folder", "unwritable"],
+)
+def test_a_place_that_cannot_be_is_named_with_what_was_expected(
+    words: tuple[str, ...], code: int, said: str, flywheel: Flywheel
+) -> None:
+    found, _, err = flywheel(*words)
+    assert (found, said in " ".join(err.split())) == (code, True), err
+
+
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Flywheel]:
     """Run a command with a home of its own and no database."""

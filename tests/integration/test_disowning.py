@@ -235,7 +235,7 @@ def test_a_plan_and_an_opening_that_were_disowned_count_nowhere_any_more(empty_h
     disown(store, misled, [1, 2, 3], "forged", "cli")
     views = empty_house.views()
     assert plans_of(store, views, plan.sweep) == ()
-    assert planned_by(store, "api:theirs") == ()
+    assert planned_by(store, views, "api:theirs") == ()
     assert instances_seen(empty_house, views) == frozenset()
     assert backlog.pending_tickets() == Backlog(empty_house, plan.environment).pending_tickets() == ()
     with pytest.raises(NotOpened):

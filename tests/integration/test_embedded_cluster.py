@@ -21,6 +21,7 @@ import pytest
 import sqlalchemy
 from psycopg.conninfo import make_conninfo
 
+from api.cli.main import run_command
 from api.embedded import down, endpoints, status, up
 from api.embedded.account import unshare_works
 from api.embedded.binaries import binaries_folder
@@ -260,12 +261,23 @@ def test_the_application_owns_nothing_and_creates_nothing(home: Path) -> None:
         assert owned == (0,)
 
 
-def test_a_killed_server_is_recovered(home: Path) -> None:
+def test_a_killed_server_is_recovered(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FLYWHEEL_DATABASE_URL", "FLYWHEEL_OWNER_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("FLYWHEEL_HOME", str(home))
     urls = up(home)
     with connect(urls.owner_url) as owner:
         owner.execute("CREATE TABLE kept AS SELECT generate_series(1, 1000) AS x")
     pid = killed(home)
     assert not status(home).running
+    assert run_command(["db", "status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert run_command(["doctor", "--json"]) == 1
+    (said,) = (check for check in json.loads(capsys.readouterr().out) if check["name"] == "database")
+    assert (told["running"], said["ok"]) == (False, False)
+    assert f"PostgreSQL is not running; its data is in {told['data']}" in said["found"]
     assert up(home) == urls
     assert pid_of(home) != pid
     assert answer(urls.owner_url, "SELECT count(*) FROM kept") == 1000

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 import pytest
 
 from api.cli.interrupts import INTERRUPTED
+from api.house import House
+from tests.admitted import admitted
 from tests.conftest import Database
+from tests.sites import SharedSite
 
 PROGRAM = """import hashlib, sys, time
 from api.cli import main
@@ -102,3 +105,30 @@ def test_an_interrupted_command_says_so_once_and_has_an_exit_code_of_its_own(
         _, said = child.communicate(timeout=30)
     assert (child.returncode, said.count("interrupted")) == (INTERRUPTED, 1)
     assert "Traceback" not in said
+
+
+def test_a_sweep_under_way_says_within_a_second_that_it_was_interrupted(
+    shared_site: SharedSite, empty_database: Database, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = shared_site("marketplace")
+    admitted(empty_house.store, "marketplace")
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    at = ("--url", site.url, "--admin-url", site.admin_url, "--seeds", "1-200", "--max-parallel", "1")
+    words = [sys.executable, "-c", "from api.cli.main import main; main()", "rollout", "sweep", "marketplace", *at]
+    with subprocess.Popen(words, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as child:
+        try:
+            while empty_house.store.counts().get("RunFinished", 0) < 1:
+                assert child.poll() is None
+                time.sleep(0.05)
+            child.send_signal(signal.SIGINT)
+            since = time.monotonic()
+            assert child.stderr is not None
+            assert any("interrupted" in line for line in child.stderr)
+            assert time.monotonic() - since < ENOUGH_S
+            assert child.wait(30) == INTERRUPTED
+        finally:
+            child.kill()
+    assert empty_house.store.counts()["RunFinished"] < 200

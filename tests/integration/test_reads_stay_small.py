@@ -15,13 +15,18 @@ from sqlalchemy import Engine, event
 from agents.envs.provider import known_sites
 from api.controllers import fast
 from api.controllers.fast import Controller
-from api.course import Course
+from api.course import WARM_UP, Course
+from api.evaluations.benchmarks import instances_seen
+from api.history.disown import disown
 from api.house import House
+from api.queries.sweeps import names_planned_by, planned_by
 from api.sweeps.plan import first_facts
 from benchmarks.made import encoded_of_run
 from eventlog.store import Append, EventStore, Position, Recorded
 from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
+
+from .test_rest_samples import SampleRun, record
 
 RUNS = 200
 """Planted runs: some 2,800 events."""
@@ -117,6 +122,52 @@ def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House
     assert [each.position for each in planted.store.read(types=wanted, after=Position(500), upto=Position(900))] == [
         position for position in every if 500 < position <= 900
     ]
+
+
+def test_the_planner_is_told_which_markers_are_wanted(planted: House) -> None:
+    with statements(planted.engine) as executed:
+        assert planted.store.disowned_positions() == frozenset()
+    (statement,) = (each for each, _values in executed if "dropped_markers" in each)
+    assert "f.type = 'EventsDisowned'" in statement  # with a variable it expects an average type, and reads every event
+
+
+def test_the_plans_of_one_actor_are_found_without_a_look_at_those_of_others(planted: House) -> None:
+    requests = [
+        Append(f"sweep/s{number}", (sample("SweepPlanned", sweep=f"s{number}", environment="shop"),), "controller")
+        for number in range(100)
+    ]
+    own = [
+        Append(f"sweep/w-{site}", (sample("SweepPlanned", sweep=f"w-{site}", environment=site),), WARM_UP)
+        for site in ("shop", "forum")
+    ]
+    planted.store.append([*requests, *own])
+    views = planted.views()
+    assert [each.sweep for each in planned_by(planted.store, views, WARM_UP, "shop")] == ["w-shop"]
+    assert names_planned_by(views, WARM_UP) == {"w-shop", "w-forum"}
+    assert rows_touched(planted.engine, partial(names_planned_by, views, WARM_UP)) < 20
+    with statements(planted.engine) as executed:
+        planned_by(planted.store, views, WARM_UP, "shop")
+    assert not any("SweepPlanned" in str(values) for _statement, values in executed)  # no page of all plans is read
+
+
+def test_instances_that_were_seen_are_found_without_a_look_at_the_runs_of_sweeps(planted: House) -> None:
+    event = sample("SweepPlanned", sweep="s1")
+    outside = SampleRun("ext-1", group="ext-1", sweep="ext-1").started("0" * 64)
+    planted.store.append([Append("sweep/s1", (event,), "controller"), Append("run/ext-1", (outside,), "api:theirs")])
+    views = planted.views()
+    tasks = {template.template_id: template.oracle_task_id for template in event.templates}
+    expected = {(event.environment, tasks[spec.template], spec.env_seed) for spec in event.specs}
+    assert instances_seen(planted, views) == expected
+    assert rows_touched(planted.engine, partial(instances_seen, planted, views)) < RUNS
+
+
+def test_runs_whose_plan_was_disowned_count_as_seen(empty_house: House) -> None:
+    store, planned = empty_house.store, sample("SweepPlanned", sweep="s1")
+    store.append([Append("sweep/s1", (planned,), "api:theirs")])
+    record(store, empty_house.blobs, SampleRun("s1__r", template="t", environment="shop", env_seed=5))
+    assert ("shop", "t", 5) not in instances_seen(empty_house, empty_house.views())
+    disown(store, empty_house.views(), [1], "forged", "cli")
+    assert instances_seen(empty_house, empty_house.views()) == {("shop", "t", 5)}
 
 
 def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(

@@ -172,7 +172,7 @@ def test_a_slice_is_registered_once_for_the_same_rows(client: TestClient, house:
     assert first.json() == again.json() == client.get("/v1/slices/g1").json()
     assert first.headers["X-Log-Position"] == str(house.store.head())
     assert client.get("/v1/slices/g1/rows").status_code == 200
-    assert [each.actor for each in house.store.read(types=["SliceRegistered"])] == ["api:tester"]
+    assert [each.actor for each in house.store.read(types=["SliceRegistered"])] == ["slices:tester"]
 
 
 @pytest.mark.parametrize(

@@ -339,7 +339,7 @@ def test_over_the_command_line_a_base_that_never_passes_teaches_nothing(
     assert (summary["ended"], summary["runs"], summary["checkpoints"]) == ("no round is left of 1", 2, 0)
     assert "no training rows" in " ".join(said.err.split())
     assert len(empty_house.views().find(BENCHMARKS)) == 3
-    (sweep,) = planned_by(empty_house.store, SLOW_CONTROLLER)
+    (sweep,) = planned_by(empty_house.store, empty_house.views(), SLOW_CONTROLLER)
     assert {spec.env_seed for spec in sweep.specs} == {3}
 
 
@@ -362,7 +362,7 @@ def test_a_round_whose_runs_are_all_missing_ends_the_loop_with_exit_code_1_and_c
     for number in (1, 2):
         assert run_command(["run", "--loop", "slow", *at, *options]) == 1
         said = " ".join(capsys.readouterr().err.split())
-        sweeps = [sweep.sweep for sweep in planned_by(empty_house.store, SLOW_CONTROLLER)]
+        sweeps = [sweep.sweep for sweep in planned_by(empty_house.store, empty_house.views(), SLOW_CONTROLLER)]
         assert (f"No run of {sweeps[-1]} could be graded" in said, len(sweeps)) == (True, number)
         assert "rejected the key" in said
     assert present_course(empty_house.views(), "marketplace", "slow") is None

@@ -132,7 +132,7 @@ def test_a_warm_up_killed_at_every_word_completes_and_repeats_nothing(
     assert [counted[kind] for kind in ("SweepPlanned", "DatasetFrozen", "CheckpointSaved")] == [3, 1, 2]
     started = Counter(event.run for event in events if isinstance(event, RunStarted))
     assert (len(started), set(started.values())) == (8 + 2 + 2, {1})
-    shown, *measured = planned_by(house.store, WARM_UP)
+    shown, *measured = planned_by(house.store, house.views(), WARM_UP)
     seeds = [{spec.env_seed for spec in sweep.specs} for sweep in (shown, *measured)]
     assert seeds == [set(range(8)), {8, 9}, {8, 9}]
     assert {spec.temperature_micro for sweep in measured for spec in sweep.specs} == {1_000_000}
@@ -187,7 +187,7 @@ def test_a_start_whose_folder_is_gone_is_made_again_from_what_the_log_said_then(
     place = house.settings.model_folder / warm.base
     start = read_base(place, warm.base)
     shutil.rmtree(place)
-    (shown,) = planned_by(house.store, WARM_UP)
+    (shown,) = planned_by(house.store, house.views(), WARM_UP)
     withdraw_runs(
         house.store, [shown.specs[0].spec_id], "shown in error", "test"
     )  # it counted when the rows were frozen

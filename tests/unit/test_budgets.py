@@ -8,6 +8,7 @@ import pytest
 
 from agents.learning.memory import build_memory_artifact
 from api.controllers.budgets import (
+    CourseBooks,
     Spent,
     budget_of,
     close_course,
@@ -20,10 +21,12 @@ from api.controllers.budgets import (
 from api.controllers.slow_next import SlowCourse
 from api.course import Course
 from api.queries.courses import last_course, pieces_retired_in_course, present_course
-from eventlog.events import PairedRule, RewriteLost
+from eventlog.events import EventsDisowned, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
+from projections.engine.views import ReplayedViews
 from projections.rewrites import REWRITES
+from projections.runs import RUNS
 from tests.golden.test_golden_samples import sample
 from tests.unit.test_agent_samples import add, propose, spec, views
 from tests.unit.test_fast_decide import SITE, a_log, open_one, plan, play, settle
@@ -91,6 +94,49 @@ def test_a_course_that_was_closed_is_followed_by_another_that_has_spent_nothing(
     state = present_course(views(store), SITE)
     assert state is not None
     assert (state.course, used(store).runs) == ("marketplace-course-2", 0)
+
+
+class Watched(ReplayedViews):
+    """Views that keep which runs they were asked for."""
+
+    def find(self, fold: Any, prefix: str = "") -> dict[str, Any]:
+        """See Views.find."""
+        if fold is RUNS:
+            ASKED.append(prefix)
+        return super().find(fold, prefix)
+
+
+ASKED: list[str] = []
+
+
+def test_a_sweep_that_is_over_is_summed_once_and_an_open_one_at_each_decision() -> None:
+    store, books = opened(), CourseBooks()
+    first = plan(store, "s1")
+    play(store, first.specs, True, False)
+    add(store, "sweep/s1", sample("SweepEnded", sweep="s1", environment=SITE))
+    second = plan(store, "s2", 3)
+    for each in second.specs:
+        play(store, [each], True)
+        ASKED.clear()
+        at = now()
+        found = compute_spent(store, Watched(store, store.head()), SITE, at, books=books)
+        assert found == compute_spent(store, views(store), SITE, at)
+        assert ASKED.count("s1__") == (each == second.specs[0])
+        assert ASKED.count("s2__") == 1
+    add(store, "disownings", EventsDisowned(positions=(1,), reason="forged"))
+    ASKED.clear()
+    compute_spent(store, Watched(store, store.head()), SITE, now(), books=books)
+    assert ASKED.count("s1__") == 1
+
+
+def test_what_was_read_of_one_course_is_nothing_of_the_next() -> None:
+    store, books = opened(), CourseBooks()
+    play(store, plan(store, "s1").specs, True, False)
+    assert compute_spent(store, views(store), SITE, now(), books=books).runs == 2
+    close_course(store, views(store), SITE, "done")
+    open_course(store, views(store), SITE, COURSE)
+    found = compute_spent(store, views(store), SITE, now(), books=books)
+    assert (found.runs, found.rounds) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -182,6 +182,7 @@ def test_the_table_of_errors_holds_every_status_with_errors_that_have_it() -> No
         (name, status) for status, names in table.items() for name in names if status_of.get(name, status) != status
     ]
     assert wrong == []
+    assert sorted(status_of.keys() - {name for names in table.values() for name in names}) == []
 
 
 def test_the_signed_head_that_is_shown_was_signed() -> None:

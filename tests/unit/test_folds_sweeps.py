@@ -13,7 +13,7 @@ from eventlog.memory import MemoryStore
 from eventlog.store import Append, Position
 from projections.engine.views import ReplayedViews
 from projections.evaluations import EVALUATIONS, EvaluationsState
-from projections.sweeps import SWEEPS, Ranges, SweepsState, ranges_of
+from projections.sweeps import SWEEP_PLANS, SWEEPS, Ranges, SweepsState, plan_prefix, ranges_of
 from tests.golden.test_golden_samples import sample
 
 from .test_folds_samples import DAWN, changed, only
@@ -46,6 +46,19 @@ def test_a_sweep_is_open_until_it_has_ended_and_again_when_siblings_are_added() 
     assert told(*first, ended("s1")).open == ("s2",)
     again = told(*first, ended("s1"), planned("s1", 1))
     assert (again.open, again.planned) == (("s2", "s1"), 2)
+
+
+def test_each_plan_is_kept_with_its_actor_its_tasks_and_its_seeds() -> None:
+    store = MemoryStore(lambda: DAWN)
+    events = (("s1", planned("s1", 1, 2), "controller"), ("s2", planned("s2", 7), "operator"))
+    for sweep, event, by in (*events, ("s1", planned("s1", 3), "controller")):
+        store.append([Append(f"sweep/{sweep}", (event,), by)])
+    found = ReplayedViews(store, store.head()).find(SWEEP_PLANS, plan_prefix("controller"))
+    (state,) = found.values()
+    assert list(found) == [f"controller/{SITE}/s1"]
+    assert (state.since, [each.seeds for each in state.tasks]) == (1, [((1, 3),), ()])
+    template = planned("s1", 1).templates[0]
+    assert state.instances() == {(SITE, template.oracle_task_id, seed) for seed in (1, 2, 3)}
 
 
 def test_what_is_kept_of_a_site_does_not_grow_with_its_sweeps() -> None:
