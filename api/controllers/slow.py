@@ -80,8 +80,7 @@ def tasks_of(client: Environment, course: SlowCourse, suite: VersionedSuite | No
     known_tasks = {template.oracle_task_id: template for template in found}
     for task in course.tasks:
         if task not in known_tasks:
-            way_out = f"It grades {', '.join(sorted(known_tasks))}."
-            raise Unknown(what="task of the site", actual=task, way_out=way_out)
+            raise Unknown(what="task of the site", actual=task, way_out=f"It grades {', '.join(sorted(known_tasks))}.")
     return tuple(known_tasks[task] for task in course.tasks or sorted(known_tasks))
 
 
@@ -110,7 +109,7 @@ class SlowController:
         """Play rounds until all are done. Returns the reason for stopping.
 
         Raises NothingGraded if every run of a round is missing; such a round does not count. Also ControllerBusy,
-        ForgedEvents, NotAdmitted, NoBase, OtherTasks, LockLost, and, for a champion of another base, NotServed.
+        ForgedEvents, NotAdmitted, NoBase, OtherTasks, LockLost, and what refuse_unserved raises of the champion.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
