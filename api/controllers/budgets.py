@@ -73,7 +73,7 @@ class CourseBooks:
 
     def read(self, store: EventStore, views: Views, state: CourseState) -> None:
         """Read the sweeps that were planned since the last time."""
-        basis = (state.course, state.since, len(store.disowned(views.upto)))
+        basis = (state.course, state.since, len(store.disowned_positions(views.upto)))
         if basis != self.basis:
             self.basis, self.upto, self.sweeps, self.sums = basis, Position(state.since), {}, {}
         if views.upto > self.upto:

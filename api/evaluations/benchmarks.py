@@ -88,7 +88,7 @@ def instances_seen(house: House, views: Views) -> frozenset[Instance]:
 
 def _without_plan(house: House, views: Views) -> set[str]:
     """How the names of runs begin whose sweep's plan was disowned: they may have been played before."""
-    gone = sorted(house.store.disowned(views.upto))
+    gone = sorted(house.store.disowned_positions(views.upto))
     events = (each.event for at in gone for each in house.store.read(after=Position(at - 1), upto=at))
     return {f"{event.sweep}__" for event in events if isinstance(event, SweepPlanned)}
 

@@ -126,7 +126,7 @@ def test_reads_of_several_types_come_in_order_and_each_event_once(planted: House
 
 def test_the_planner_is_told_which_markers_are_wanted(planted: House) -> None:
     with statements(planted.engine) as executed:
-        assert planted.store.disowned() == frozenset()
+        assert planted.store.disowned_positions() == frozenset()
     (statement,) = (each for each, _values in executed if "dropped_markers" in each)
     assert "f.type = 'EventsDisowned'" in statement  # with a variable it expects an average type, and reads every event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.sweeps.progress import sweep_progress
 from tests.unit.test_agent_samples import add, finished, started, views
-from tests.unit.test_decide import a_log, plan, play
+from tests.unit.test_fast_decide import a_log, plan, play
 
 
 def test_a_run_is_graded_if_it_has_a_reward_and_counts_apart_if_it_ended_without_one() -> None:
