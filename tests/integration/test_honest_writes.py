@@ -14,6 +14,7 @@ from api.house import House
 from api.routes.roles import EVENTS
 from tests.admitted import admitted
 from tests.golden.test_golden_samples import sample
+from tests.traced import chat, request
 
 from .test_rest_samples import SampleRun, append, planned, record, template
 from .test_rest_time import EVERY
@@ -68,6 +69,10 @@ def _register_slice(client: TestClient) -> Any:
     return client.post("/v1/slices", json={"query": {"kind": "sft", "group": "g1"}})
 
 
+def _send_traces(client: TestClient) -> Any:
+    return client.post("/v1/traces", json=request(chat(1)))
+
+
 WRITES: Final[Mapping[str, Callable[[TestClient], Any]]] = {
     "/v1/blobs": _put_blob,
     "/v1/events": _append_events,
@@ -77,6 +82,7 @@ WRITES: Final[Mapping[str, Callable[[TestClient], Any]]] = {
     "/v1/runs/{run_id}/opinion": _opinion,
     "/v1/runs/{run_id}/reward": _reward,
     "/v1/slices": _register_slice,
+    "/v1/traces": _send_traces,
 }
 """An honest request to each route that writes."""
 
