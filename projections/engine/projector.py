@@ -26,6 +26,10 @@ from .table import StateCache
 
 _BATCH = PAGE
 _MOST_KEYS = 10_000
+"""States of a fold that are kept while many events are folded; twice as many are trimmed to this."""
+
+_LIVE_KEYS = 1_000
+"""The same at the head, so that a process that follows a log for long takes no more memory the longer it is."""
 
 Progress = Callable[[int], object]
 """Called with the position reached so far."""
@@ -93,9 +97,8 @@ class Projector:
         log = Log(connection, self._store, settle=int)
         after = fold_page(log, parts, rows, self._left_out_at(connection, start))
         put(connection, parts, finish, singly=singly)
-        for part, memory in zip(
-            (p for p in parts if not p.reason), trim_caches(parts, finish, _MOST_KEYS), strict=True
-        ):
+        kept = trim_caches(parts, finish, _MOST_KEYS if finish < target else _LIVE_KEYS)
+        for part, memory in zip((p for p in parts if not p.reason), kept, strict=True):
             self._memory[part.fold.name] = part.build.build, memory
         self._left_out = (finish, after)
         return finish, len(parts)

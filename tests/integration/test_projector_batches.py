@@ -82,6 +82,18 @@ def test_a_small_memory_gives_the_same_tables(unfolded: Engine, monkeypatch: pyt
     assert digests(unfolded) == golden()
 
 
+def test_a_projector_at_the_head_keeps_few_states_however_long_the_log(
+    unfolded: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(projector, "_LIVE_KEYS", 5)
+    following = Projector(unfolded)
+    for upto in range(400, END, 20):
+        following.catch_up(Position(upto))
+    assert max(len(memory.states) for _, memory in following._memory.values()) <= 2 * 5 + 20
+    following.catch_up()
+    assert digests(unfolded) == golden()
+
+
 def test_catching_up_at_the_head_does_nothing_and_going_back_is_not_asked_for(engine: Engine) -> None:
     assert Projector(engine).catch_up() == END
     assert Projector(engine).catch_up(Position(10)) == 10
