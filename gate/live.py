@@ -23,7 +23,7 @@ def describe_look(look: Look, runs: int, most_runs: int, most_confirming: int) -
     """
     cells = evidence_cells(look)
     bar, says = "█" * cells + "░" * (_CELLS - cells), describe_outcome(look)
-    most = f"at most {most_runs:,} runs, and {most_confirming:,} to confirm"
+    most = f"at most {most_runs:,} runs (confirming losses may take up to {most_confirming:,} more)"
     return f"look {look.number} of {look.of} ▕{bar}▏ {says}; {runs:,} of {most}"
 
 

@@ -208,7 +208,7 @@ def test_simulated_evaluations_play_again_what_the_gate_asks_for(truth: object) 
 def test_a_look_is_one_line_with_its_evidence_in_tenths_of_the_boundary() -> None:
     look = Look(number=2, of=5, units=80, p_value=10**10, boundary=10**9, outcome="continue")
     assert evidence_cells(look) == 6
-    line = "look 2 of 5 ▕██████░░░░▏ plays on; 208 of at most 1,040 runs, and 6,216 to confirm"
+    line = "look 2 of 5 ▕██████░░░░▏ plays on; 208 of at most 1,040 runs (confirming losses may take up to 6,216 more)"
     assert describe_look(look, 208, 1_040, 6_216) == line
     assert evidence_cells(look.model_copy(update={"p_value": 10**12})) == 0
     assert evidence_cells(look.model_copy(update={"outcome": "reject"})) == 10
