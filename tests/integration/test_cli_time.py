@@ -63,6 +63,7 @@ CHANGES = (
     "add",
     "resume",
     "answer",
+    "abandon",
 )
 """The last words of commands that do something."""
 
