@@ -14,6 +14,9 @@ from .critique import PLACEHOLDER, simhash_similarity
 from .plan import PlanStep, pending_count
 
 Gate = Literal["presence", "placeholder", "text_loop", "required_fields", "plan", "critique", "oracle"]
+MOST_REJECTIONS: Final = 20
+"""So many rejections in a row end a loop, whatever its configuration allows."""
+
 LOOP_WORDS: Final = 20
 LOOP_SIMILARITY: Final = 0.9
 _STUBS: Final = frozenset({"n/a", "none", "todo", "tbd", "...", "placeholder"})
@@ -86,8 +89,8 @@ def after_rejections(rejections: Sequence[str], most: int) -> AfterRejection:
             break
         alike += 1
     if alike < most:
-        return "end" if len(rejections) >= 3 * most else "go_on"
-    if rejections[-1].startswith("presence") or alike >= 2 * most:
+        return "end" if len(rejections) >= min(3 * most, MOST_REJECTIONS) else "go_on"
+    if rejections[-1].startswith("presence") or alike >= min(2 * most, MOST_REJECTIONS):
         return "end"
     return "repair"
 

@@ -52,7 +52,7 @@ GraderOf = Annotated[
     str | None,
     typer.Option(
         "--grader",
-        help="A command that judges a final result: JSON on its input, exit code 0 if it solves the task, 1 if not.",
+        help='A command that judges a final result: JSON on its input, {"solved": true or false} on its output.',
     ),
 ]
 ValidatorOf = Annotated[

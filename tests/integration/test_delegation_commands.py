@@ -184,7 +184,7 @@ def test_skills_go_out_as_files_and_come_back(flywheel: Flywheel, tmp_path: Path
 
 def test_an_operators_grader_and_validator_are_the_ground_truth(flywheel: Flywheel, tmp_path: Path) -> None:
     grader, validator = tmp_path / "grader.py", tmp_path / "validator.py"
-    grader.write_text("import json, sys\nsys.exit(json.load(sys.stdin)['answer'] != '42')\n")
+    grader.write_text("import json, sys\nprint(json.dumps({'solved': json.load(sys.stdin)['answer'] == '42'}))\n")
     validator.write_text("import json, sys\njson.load(sys.stdin)['result']\nprint('{\"confidence\": 0.25}')\n")
     judges = ("--grader", f"{sys.executable} {grader}", "--validator", f"{sys.executable} {validator}")
     code, out, err = flywheel("delegate", "run", "Add 1, 2 and 39", "--autonomy", "A1", *judges)
@@ -199,14 +199,14 @@ def test_a_grader_that_breaks_pauses_the_loop_and_resuming_asks_for_the_same_mea
     flywheel: Flywheel, tmp_path: Path
 ) -> None:
     grader = tmp_path / "grader.sh"
-    grader.write_text("exit 3\n")
+    grader.write_text("echo broken; exit 1\n")
     code, _, err = flywheel("delegate", "run", "Add", "--autonomy", "A1", "--grader", f"sh {grader}")
-    assert (code, "exit code 3" in err) == (1, True)
+    assert (code, "exit code 1, 'broken'" in err) == (1, True)
     (row,) = json.loads(flywheel("delegate", "list", "--json")[1])
     assert row["status"] == "open"
     code, _, err = flywheel("delegate", "resume", row["loop"])
     assert (code, "opened with a grader; this command brings no grader" in err) == (1, True)
-    grader.write_text("exit 0\n")
+    grader.write_text("echo '{\"solved\": true}'\n")
     code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}", "--model", "other")
     assert (code, "the manager 'openai:small'" in err) == (1, True)
     assert "complete" in flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}")[1]

@@ -137,6 +137,7 @@ def test_an_outage_of_a_workers_model_charges_what_was_spent_and_releases_the_re
     assert (loop.journal.state.running, loop.journal.budget.pending) == (("a",), {})
     assert loop.run().status == "complete"
     assert [each.is_lost for each in events_of(loop.journal) if isinstance(each, BudgetSettled)] == [False] * 4
+    assert loop.journal.budget.spent.workers == 1
 
 
 @pytest.mark.parametrize(

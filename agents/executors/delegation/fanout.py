@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from eventlog.chain import digest
 from eventlog.events import LoopConfig, LoopLimits, OfferedSkill, OfferedTool
 from projections.delegation.budgets import Amounts, LoopBudget
@@ -20,6 +22,7 @@ from ...delegation.plan import needs_submanager
 from ...delegation.rules import plan_steps
 from ...models.errors import ModelFailure
 from .desk import WorkerDesk
+from .errors import TruthFailed
 from .forge import Forge
 from .journal import LoopJournal
 from .opening import Opening, open_loop
@@ -104,12 +107,16 @@ class Fanout:
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
 
     def _take_turn(self, envelope: Envelope, desk: WorkerDesk) -> WorkerTurn:
-        """A worker's turn. Raises ModelFailure, after charging what was spent and releasing the rest."""
+        """A worker's turn. Raises ModelFailure, TruthFailed, after charging what was spent and releasing the rest.
+
+        The worker itself is not charged: it did not return, and runs again when the loop is resumed.
+        """
         try:
             return take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
-        except ModelFailure:
+        except (ModelFailure, TruthFailed):
+            spent = replace(desk.amounts_spent, workers=0)
             with self.journal.lock:
-                self.journal.append(self.journal.settlement(desk.reservation, desk.amounts_spent))
+                self.journal.append(self.journal.settlement(desk.reservation, spent))
             raise
 
     def _desk(self, envelope: Envelope) -> WorkerDesk:

@@ -15,21 +15,21 @@ from .truth import GroundTruth
 from .workers import run_in_group
 
 TIMEOUT_S: Final = 300.0
-SOLVED, UNSOLVED = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class GraderCommand:
-    """A grader: the final result as JSON on its input; exit code 0 if it solves the task, 1 if it does not."""
+    """A grader: the final result as JSON on its input, `{"solved": true or false}` on its output."""
 
     command: tuple[str, ...]
 
     def __call__(self, result: Mapping[str, Any]) -> bool:
-        """True if a final result solves the task. Raises TruthFailed for any other exit code."""
+        """True if a final result solves the task. Raises TruthFailed if the command fails or says neither."""
         ended = _run("grader", self.command, dict(result))
-        if ended.returncode not in {SOLVED, UNSOLVED}:
-            raise TruthFailed(role="grader", actual=_describe(ended), expected="exit code 0 (solved) or 1 (not solved)")
-        return ended.returncode == SOLVED
+        solved = _answer_of(ended).get("solved")
+        if not isinstance(solved, bool):
+            raise TruthFailed(role="grader", actual=_describe(ended), expected='{"solved": true or false}')
+        return solved
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ class ValidatorCommand:
         """The true confidence in a worker's result, in millionths; None where it answers null. Raises TruthFailed."""
         asked = {"worker": envelope.worker_id, "instructions": envelope.instructions, "result": dict(result)}
         ended = _run("validator", self.command, asked)
-        found = recover_object(ended.stdout.decode(errors="replace"))
-        stated = None if found is None else found.value.get("confidence")
-        micro = micro_of(stated)
-        if ended.returncode != 0 or found is None or (stated is not None and micro is None):
+        answer = _answer_of(ended)
+        micro = micro_of(answer.get("confidence"))
+        if "confidence" not in answer or (micro is None and answer["confidence"] is not None):
             raise TruthFailed(role="validator", actual=_describe(ended), expected='{"confidence": 0 to 1 or null}')
         return micro
 
@@ -62,6 +61,12 @@ def _run(role: str, command: tuple[str, ...], asked: dict[str, Any]) -> subproce
         return run_in_group(command, json.dumps(asked, default=str).encode(), TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise TruthFailed(role=role, actual=str(problem)[:300], expected="a command that ends") from problem
+
+
+def _answer_of(ended: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
+    """The JSON object on the output of a command; empty if it failed or printed none."""
+    found = recover_object(ended.stdout.decode(errors="replace")) if ended.returncode == 0 else None
+    return {} if found is None else found.value
 
 
 def _describe(ended: subprocess.CompletedProcess[bytes]) -> str:
