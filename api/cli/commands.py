@@ -51,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "db": ("db:app", "The database: up, down, status, migrate."),
     "log": ("log:app", "The log: head, tail, verify, sign, inspect, disown, archive, export, import."),
     "rollout": ("rollout:app", "Rollouts: sweep, biased, status."),
-    "runs": ("runs:app", "Runs: list, show, replay, grade, regrade, judges, withdraw."),
+    "runs": ("runs:app", "Runs: list, show, replay, grade, regrade, judges, withdraw, abandon."),
     "rewrites": ("rewrites:app", "Rewrites: list, show."),
     "hints": ("pieces:hints", "Hints: list, show."),
     "exemplars": ("pieces:exemplars", "Exemplars: list, show."),

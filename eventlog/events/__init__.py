@@ -40,8 +40,8 @@ NAMES: dict[str, str] = {
     "champion": "ArtifactDeployed ChampionPointed DeploymentFailed",
     "courses": "Budget CourseClosed CourseLoop CourseOpened",
     "datasets": (
-        "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Query Refused RewardName SftQuery SliceRegistered Tokens "
-        "is_asked_for query_of"
+        "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Outside Query Refused RewardName SftQuery SliceRegistered "
+        "Tokens is_asked_for query_of"
     ),
     "delegation": (
         "BudgetAmounts BudgetReserved BudgetSettled CompletionRejected DecidedKind EscalationAnswered EscalationAsked "
