@@ -278,3 +278,7 @@ def test_the_closing_summary_tells_visible_means_until_sealed_figures_may_be_tol
     assert shown.after.startswith("mean score 1 on 4 visible instances with ")
     succeed(house)
     assert "sealed runs passed" in summarise(house, site, "fast", "", 1.0).before
+    later = summarise(house, site, "fast", "", 1.0)
+    labels = [[label for label, _ in each.rows()][2:4] for each in (shown, later)]
+    assert labels[0] == ["visible instances before", "visible instances after"]
+    assert labels[1] == ["success rate before", "success rate after"]
