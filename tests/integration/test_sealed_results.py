@@ -10,6 +10,7 @@ from fastapi.testclient import TestClient
 
 from api.cli.runs import STATUSES
 from api.controllers.summary import summarise
+from api.dashboard.overview import MOST_COUNTED, list_work
 from api.history.regrade import Regrade, tell_regrades
 from api.house import House
 from api.mcp.answers import answer_run
@@ -17,7 +18,7 @@ from api.queries.groups import list_groups, show_group
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
-from eventlog.events import VerdictReached, Visible
+from eventlog.events import BenchmarkFrozen, VerdictReached, Visible
 from projections.benchmarks import BENCHMARKS
 from tests.golden.test_golden_samples import sample
 
@@ -157,6 +158,22 @@ def test_the_sum_of_costs_is_not_told_while_an_evaluation_plays(client: TestClie
         False,
         False,
     )
+
+
+def test_the_work_bar_of_an_evaluation_tells_no_look_while_its_benchmark_can_judge(house: House) -> None:
+    tasks = sample("BenchmarkFrozen")
+    assert isinstance(tasks, BenchmarkFrozen)
+    many = tuple(each.model_copy(update={"env_seed": n}) for n in range(MOST_COUNTED) for each in tasks.tasks[:1])
+    frozen = tasks.model_copy(update={"benchmark": "second", "challengers": 2, "tasks": many})
+    append(house.store, "benchmark/second", frozen, opened("first", 1), sample("EvaluationLooked", evaluation="first"))
+
+    def bar() -> tuple[int | None, int | None]:
+        work = next(each for each in list_work(house, house.views()) if each.name == "first")
+        return work.done, work.total
+
+    assert bar() == (None, None)
+    succeed(house)
+    assert None not in bar()
 
 
 def test_groups_of_an_evaluation_tell_no_scores_while_its_benchmark_can_judge(house: House) -> None:
