@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,12 +15,16 @@ from api.dashboard.overview import MOST_COUNTED, list_work
 from api.history.regrade import Regrade, tell_regrades
 from api.house import House
 from api.mcp.answers import answer_run
+from api.queries.costs import show_costs
 from api.queries.groups import list_groups, show_group
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
 from eventlog.events import BenchmarkFrozen, VerdictReached, Visible
 from projections.benchmarks import BENCHMARKS
+from projections.engine.projection import Fold
+from projections.engine.views import PostgresViews
+from projections.verdicts import VERDICTS
 from tests.golden.test_golden_samples import sample
 
 from .test_cli import Flywheel, flywheel, shown
@@ -158,6 +163,23 @@ def test_the_sum_of_costs_is_not_told_while_an_evaluation_plays(client: TestClie
         False,
         False,
     )
+
+
+def test_the_sum_of_costs_is_told_or_not_without_reading_every_verdict(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed_runs(house)
+    append(house.store, "benchmark/second", opened("other", 2))
+    views, read = house.views(), list[tuple[str, str]]()
+    find = type(views).find
+
+    def noted(self: PostgresViews, fold: Fold[Any], prefix: str = "") -> Any:
+        read.append((fold.name, prefix))
+        return find(self, fold, prefix)
+
+    monkeypatch.setattr(PostgresViews, "find", noted)
+    assert show_costs(views).spent is None
+    assert (read.count((VERDICTS.name, "")), read.count((BENCHMARKS.name, ""))) == (0, 1)
 
 
 def test_the_work_bar_of_an_evaluation_tells_no_look_while_its_benchmark_can_judge(house: House) -> None:
