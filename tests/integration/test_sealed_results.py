@@ -287,6 +287,20 @@ def test_repeats_that_confirm_what_looked_worse_are_not_listed_while_the_benchma
     assert len(shown(flywheel, "runs", "list", "--sweep", "first")) == 2
 
 
+def test_groups_have_no_sibling_that_confirms_what_looked_worse_while_the_benchmark_can_judge(house: House) -> None:
+    again = replace(HALTED, run="first__again", repeat=1)
+    with_benchmark(house, HALTED, again)
+
+    def siblings() -> list[list[str]]:
+        listed = {row.group.group: row for row in list_groups(house.views(), limit=500).groups}["g2"]
+        return [[each.sibling.run for each in row.siblings] for row in (listed, show_group(house.views(), "g2"))]
+
+    before = siblings()
+    assert all(FAILED in each and again.run not in each for each in before)
+    succeed(house)
+    assert [sorted([*each, again.run]) for each in before] == [sorted(each) for each in siblings()]
+
+
 def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
     with_benchmark(house, HALTED, replace(HALTED, run="first__again", repeat=1), SampleRun(PLAIN))
     found = [Regrade(run, "graded", True, 1, False, 0) for run in (FAILED, "first__again", PLAIN)]
