@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gate.sealed_figures import tells_figures
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
+from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM
 from projections.engine.views import Views
 from projections.evaluations import EVALUATIONS
-from projections.runs import RunState
+from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 
 ENDED: Final = "ended"
@@ -57,6 +59,21 @@ def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
     untold = find_untold(views, frozenset(sealed.values()))
     return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+
+
+def find_hidden_loops(views: Views, loops: Collection[str]) -> dict[str, RunState]:
+    """Those of these delegation loops and sub-managers that play a run whose results may not be told yet, and the run.
+
+    A name may hold the mark elsewhere too, so that the run may be whatever stands before any of them.
+    """
+    starts = {loop: [loop[: mark.start()] for mark in re.finditer(re.escape(LOOP_MARK), loop)] for loop in loops}
+    names = {name for each in starts.values() for name in each}
+    runs = dict(views.pick(RUNS, names)) if names else {}
+    for name in names:
+        if len(name) == LOOP_STEM:
+            runs |= views.find(RUNS, name)
+    sealed = {run[:LOOP_STEM]: runs[run] for run in find_hidden(views, runs.values())}
+    return {loop: sealed[name] for loop, each in starts.items() for name in each if name in sealed}
 
 
 def find_confirming(views: Views, runs: Mapping[str, RunState], hidden: Collection[str]) -> frozenset[str]:

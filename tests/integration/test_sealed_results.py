@@ -12,11 +12,13 @@ from fastapi.testclient import TestClient
 from api.cli.runs import STATUSES
 from api.controllers.summary import summarise
 from api.dashboard.overview import MOST_COUNTED, list_work
+from api.errors import RunSealed
 from api.history.regrade import Regrade, tell_regrades
 from api.house import House
 from api.mcp.answers import answer_run
 from api.queries.costs import show_costs
 from api.queries.groups import list_groups, show_group
+from api.queries.loops import list_loops, show_loop
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
@@ -299,6 +301,36 @@ def test_groups_have_no_sibling_that_confirms_what_looked_worse_while_the_benchm
     assert all(FAILED in each and again.run not in each for each in before)
     succeed(house)
     assert [sorted([*each, again.run]) for each in before] == [sorted(each) for each in siblings()]
+
+
+def test_a_loop_that_plays_a_sealed_run_is_not_told_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    long = replace(HALTED, run="first__" + "x" * 160)
+    with_benchmark(house, HALTED, long, SampleRun(PLAIN))
+    hidden = {f"{FAILED}.loop", f"{FAILED}.loop2", f"{long.run[:150]}.loop", f"{FAILED}.loop.w1"}
+    loops = {*hidden, f"{PLAIN}.loop", "by-hand"}
+    for loop in sorted(loops):
+        kinds = ("LoopOpened", "WorkerReturned", "LoopClosed")
+        append(house.store, f"loop/{loop}", *(sample(kind, loop=loop) for kind in kinds))
+
+    def told() -> list[set[str]]:
+        listed = {row.loop for row in list_loops(house.views(), limit=1000)[0]}
+        pages = [
+            client.get("/v1/events", params={"type": kind, "limit": 1000}).json()["events"]
+            for kind in ("LoopOpened", "WorkerReturned", "LoopClosed")
+        ]
+        return [found & loops for found in (listed, *({each["event"]["loop"] for each in page} for page in pages))]
+
+    assert told() == [loops - hidden] * 4
+    for loop in hidden:
+        with pytest.raises(RunSealed):
+            show_loop(house.views(), house.blobs, loop)
+    for command in ("runs", "delegate"):
+        code, _, err = flywheel(command, "replay", FAILED if command == "runs" else f"{FAILED}.loop")
+        assert (code, "is sealed while" in err) == (1, True)
+    succeed(house)
+    assert told() == [loops] * 4
 
 
 def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
