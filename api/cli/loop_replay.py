@@ -9,9 +9,12 @@ from .output import emit_json, say
 
 
 def print_loop_replay(house: House, loop: str, *, as_json: bool) -> None:
-    """Replay a loop without a model and print what was found. Exits with 1 if a decision differs."""
+    """Replay a loop without a model and print what was found. Exits with 1 if a decision differs. Raises RunSealed."""
     from agents.executors.delegation.replay import replay_loop
 
+    from ..queries.loops import refuse_hidden_loop
+
+    refuse_hidden_loop(house.views(), loop)
     found = replay_loop(house.store, house.blobs, loop)
     if as_json:
         emit_json(found)

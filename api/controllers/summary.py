@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from eventlog.events import ArmSummary, Verdict
 from eventlog.store import Position
@@ -24,6 +24,8 @@ from ..house import House
 from ..queries.champion import present_champion
 from ..queries.costs import RecoveryCost, recovery_cost
 from ..queries.untold import may_tell
+
+_SEEN: Final = "visible instance"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,12 @@ class Summary:
 
     def rows(self) -> list[tuple[str, str]]:
         """The table as pairs of label and text."""
+        measured = f"{_SEEN}s" if _SEEN in self.before else "success rate"
         return [
             ("stopped because", self.ended),
             ("verdict", f"{self.decision} ({self.evaluation})" if self.decision else "none yet"),
-            ("success rate before", self.before),
-            ("success rate after", self.after),
+            (f"{measured} before", self.before),
+            (f"{measured} after", self.after),
             ("champion now", self.champion),
             ("runs", f"{self.runs} ({self.missing} missing)"),
             ("rewards", f"{self.graded} graded outside evaluations, {self.passed} passed; {self.spent}"),
@@ -147,7 +150,7 @@ def _visible_means(verdict: Verdict) -> tuple[str, str]:
     visible = verdict.visible
     if visible is None:
         return "sealed", "sealed"
-    on = f"on {count_noun(visible.instances, 'visible instance')} with"
+    on = f"on {count_noun(visible.instances, _SEEN)} with"
     arms = (visible.champion_mean, verdict.champion.artifact), (visible.challenger_mean, verdict.challenger.artifact)
     before, after = (f"mean score {decimal(mean)} {on} {artifact}" for mean, artifact in arms)
     return before, after

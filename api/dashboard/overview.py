@@ -20,6 +20,7 @@ from ..queries.runs import count_ended_runs
 from ..queries.success import SuccessCurve, success_curves
 from ..queries.sweeps import list_sweeps, plans_of
 from ..queries.trainings import list_trainings
+from ..queries.untold import may_tell
 from ..routes.as_of import HouseOf, Reading
 from ..sweeps.progress import sweep_progress
 from .pages import render_page
@@ -30,7 +31,9 @@ MOST_SHOWN = 6
 """Sweeps and evaluations whose progress is shown."""
 
 MOST_COUNTED = 400
-"""Runs of an evaluation that are counted for its progress; one that may need more is as far as its last look says."""
+"""Runs of an evaluation that are counted for its progress; one that may need more is as far as its last look says,
+
+which is not told while its benchmark can judge."""
 
 _LISTED = 200
 
@@ -120,7 +123,7 @@ def _evaluations(views: PostgresViews) -> list[Work]:
         says = f"on {each.benchmark}"
         if total is not None and total <= MOST_COUNTED:
             done: int | None = min(total, count_ended_runs(views, f"{each.evaluation}__", most=MOST_COUNTED))
-        elif verdict is not None and verdict.looks:
+        elif verdict is not None and verdict.looks and may_tell(views, verdict.benchmark, each.evaluation):
             done, total = verdict.runs, verdict.most_runs
         else:
             done, total = None, None

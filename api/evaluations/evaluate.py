@@ -112,10 +112,13 @@ def challenge(
 def _under_way(
     views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
 ) -> str | None:
-    """Name of an open evaluation with the same arguments, in whatever order, and no verdict, if any."""
-    wanted = (benchmark.digest, artifacts, rules, executor)
+    """Name of an open evaluation with the same arguments and no verdict, if any.
+
+    Where each challenger has an order of its own, the recorded seed is that order's, and it is not compared.
+    """
+    wanted = (benchmark.digest, artifacts, order_anew(rules, benchmark, 0), executor)
     for key, state in views.find(VERDICTS).items():
-        opened_under = state.opening_rules().model_copy(update={"rng_seed": rules.rng_seed})
+        opened_under = order_anew(state.opening_rules(), benchmark, 0)
         found = (state.benchmark_digest, state.artifacts(), opened_under, state.executor)
         if state.decision is None and found == wanted:
             return key

@@ -13,7 +13,7 @@ from projections.groups import GROUPS, GroupState, Sibling, assemble_groups, fin
 from projections.runs import RUNS
 
 from ..errors import Unknown
-from .untold import find_hidden
+from .untold import find_confirming, find_hidden
 
 MOST_SIBLINGS = 300
 """Siblings that are read for one page; a larger group is shown in part."""
@@ -80,14 +80,17 @@ def show_group(views: Views, name: str) -> GroupRow:
 
 
 def _tell_groups(views: Views, groups: Collection[GroupState]) -> tuple[GroupState, ...]:
-    """These groups, without what their runs earned where it may not be told yet."""
+    """These groups, without what their runs earned where it may not be told yet, and without confirming repeats."""
     runs = views.pick(RUNS, [sibling.run for each in groups for sibling in each.siblings])
     hidden = find_hidden(views, runs.values())
+    confirming = find_confirming(views, runs, hidden)
     return tuple(
         replace(
             each,
             siblings=tuple(
-                replace(sibling, **_UNTOLD) if sibling.run in hidden else sibling for sibling in each.siblings
+                replace(sibling, **_UNTOLD) if sibling.run in hidden else sibling
+                for sibling in each.siblings
+                if sibling.run not in confirming
             ),
         )
         for each in groups

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from eventlog.blobs import BlobStore
 from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
-from projections.delegation.loop_state import LOOP_MARK, LoopState
+from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 from projections.delegation.loops import LOOPS
 from projections.delegation.skills import SKILLS, SkillState
 from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState
 from projections.engine.views import Views
 
+from ..errors import RunSealed
 from .facts import find_state
-from .paging import Page, page_after
+from .paging import Page, filter_page, page_after
+from .untold import find_hidden_loops
 
 LOOPS_WAY_OUT = "List them with `flywheel delegate list`."
 
@@ -59,8 +63,9 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_loops(views: Views, *, after: str | None = None, limit: int | None = None) -> tuple[list[LoopRow], str | None]:
-    """A page of loops in order of name, and the name to continue after."""
-    page, following = page_after(views, LOOPS, after, limit)
+    """A page of loops in order of name, without those of runs that may not be told of, and where to continue."""
+    most = sys.maxsize if limit is None else limit
+    page, following = filter_page(views, LOOPS, partial(_tell_loops, views), after=after, limit=most, most_read=None)
     return [_row(state) for state in page.values()], following
 
 
@@ -68,14 +73,15 @@ def newest_loop(views: Views, name: str) -> str | None:
     """The loop of this name, or the last loop of the delegated run of this name; None if there is neither."""
     if views.get(LOOPS, name) is not None:
         return name
-    found = views.find(LOOPS, f"{name[:150]}{LOOP_MARK}")
+    found = views.find(LOOPS, f"{name[:LOOP_STEM]}{LOOP_MARK}")
     roots = [(state.opened_at, loop) for loop, state in found.items() if state.parent is None]
     return max(roots)[1] if roots else None
 
 
 def show_loop(views: Views, blobs: BlobStore, loop: str) -> LoopAnswer:
-    """A loop and what it came to. Raises Unknown, BlobErased."""
+    """A loop and what it came to. Raises Unknown, RunSealed, BlobErased."""
     state = find_state(views, LOOPS, loop, what="delegation loop", way_out=LOOPS_WAY_OUT)
+    refuse_hidden_loop(views, loop)
     return LoopAnswer(
         loop=state,
         budget=views.get(LOOP_BUDGETS, loop) or LoopBudget(),
@@ -105,6 +111,17 @@ def show_tool(views: Views, blobs: BlobStore, tool: str) -> ToolAnswer:
     """A tool and its definition. Raises Unknown, BlobErased."""
     found = find_state(views, TOOLS, tool, what="tool", way_out="List them with `flywheel tools list`.")
     return ToolAnswer(tool=found, definition=_record(blobs, found.content))
+
+
+def refuse_hidden_loop(views: Views, loop: str) -> None:
+    """Raise RunSealed if a loop plays a run of which what it did may not be told."""
+    for run in find_hidden_loops(views, [loop]).values():
+        raise RunSealed(run=run.run, benchmark=run.benchmark)
+
+
+def _tell_loops(views: Views, page: dict[str, LoopState]) -> dict[str, LoopState]:
+    hidden = find_hidden_loops(views, page.keys())
+    return {loop: state for loop, state in page.items() if loop not in hidden}
 
 
 def _row(state: LoopState) -> LoopRow:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from gate.sealed_figures import tells_figures
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
+from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM
 from projections.engine.views import Views
-from projections.runs import RunState
+from projections.evaluations import EVALUATIONS
+from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS
 
 ENDED: Final = "ended"
@@ -18,24 +21,37 @@ ENDED: Final = "ended"
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
     """True if the sealed figures of an evaluation may be told."""
-    is_succeeded = any(state.successor_of == benchmark for state in views.find(BENCHMARKS).values())
+    return _may_tell(views, benchmark, evaluation, _succeeded(views))
+
+
+def _may_tell(views: Views, benchmark: str, evaluation: str, succeeded: Collection[str]) -> bool:
     ledger = views.get(ALPHA, benchmark)
-    names = () if ledger is None else [spending.evaluation for spending in ledger.spendings]
+    names = [spending.evaluation for spending in ledger.spendings] if ledger is not None and ledger.is_exhausted else ()
     is_playing = any(state.decision is None for state in views.find_each(VERDICTS, names).values())
-    return tells_figures(ledger, evaluation, is_succeeded=is_succeeded, is_playing=is_playing)
+    return tells_figures(ledger, evaluation, is_succeeded=benchmark in succeeded, is_playing=is_playing)
+
+
+def _succeeded(views: Views) -> frozenset[str]:
+    """Benchmarks that have a successor."""
+    return frozenset(each.successor_of for each in views.find(BENCHMARKS).values() if each.successor_of is not None)
 
 
 def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
     """The evaluations among these whose sealed figures may not be told yet."""
     states = views.pick(VERDICTS, evaluations) if evaluations else {}
-    return frozenset(key for key, state in states.items() if not may_tell(views, state.benchmark, key))
+    succeeded = _succeeded(views) if states else frozenset()
+    return frozenset(key for key, state in states.items() if not _may_tell(views, state.benchmark, key, succeeded))
 
 
 def find_playing(since: Views, views: Views) -> frozenset[str]:
     """Evaluations that were opened by now, were undecided at an earlier time, and may not be told of yet."""
-    before = since.find(VERDICTS)
-    playing = (key for key in views.find(VERDICTS) if key not in before or before[key].decision is None)
-    return find_untold(views, frozenset(playing))
+    opened = (each for state in views.find(EVALUATIONS).values() for each in state.evaluations)
+    if since is views:
+        return find_untold(views, frozenset(each.evaluation for each in opened if each.is_open))
+    ended = {
+        each.evaluation for state in since.find(EVALUATIONS).values() for each in state.evaluations if not each.is_open
+    }
+    return find_untold(views, frozenset(each.evaluation for each in opened if each.evaluation not in ended))
 
 
 def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
@@ -43,6 +59,21 @@ def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
     untold = find_untold(views, frozenset(sealed.values()))
     return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+
+
+def find_hidden_loops(views: Views, loops: Collection[str]) -> dict[str, RunState]:
+    """Those of these delegation loops and sub-managers that play a run whose results may not be told yet, and the run.
+
+    A name may hold the mark elsewhere too, so that the run may be whatever stands before any of them.
+    """
+    starts = {loop: [loop[: mark.start()] for mark in re.finditer(re.escape(LOOP_MARK), loop)] for loop in loops}
+    names = {name for each in starts.values() for name in each}
+    runs = dict(views.pick(RUNS, names)) if names else {}
+    for name in names:
+        if len(name) == LOOP_STEM:
+            runs |= views.find(RUNS, name)
+    sealed = {run[:LOOP_STEM]: runs[run] for run in find_hidden(views, runs.values())}
+    return {loop: sealed[name] for loop, each in starts.items() for name in each if name in sealed}
 
 
 def find_confirming(views: Views, runs: Mapping[str, RunState], hidden: Collection[str]) -> frozenset[str]:

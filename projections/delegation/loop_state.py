@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 LOOP_MARK = ".loop"
 """Text between a run's name and the loop's number in the name of a loop that plays it."""
 
+LOOP_STEM = 150
+"""Characters of a run's name that the name of its loop begins with."""
+
 
 class Delegated(Struct, frozen=True, kw_only=True):
     """A finished delegation: mean confidence in millionths, findings as a line, critiques after repair."""

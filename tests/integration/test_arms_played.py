@@ -230,7 +230,8 @@ def test_a_killed_evaluation_goes_on_at_its_look_and_every_look_is_in_the_log(ho
     state = house.views().find(VERDICTS)[evaluation]
     assert (len(state.looks_so_far()), state.runs, state.most_runs) == (1, 10, 42)
     assert state.opening_rules() == order_anew(SEQUENTIAL, frozen, 1) != SEQUENTIAL
-    assert challenge(house, frozen, challenger, SEQUENTIAL) == evaluation
+    reseeded = SEQUENTIAL.model_copy(update={"rng_seed": SEQUENTIAL.rng_seed + 1})
+    assert {challenge(house, frozen, challenger, rules) for rules in (SEQUENTIAL, reseeded)} == {evaluation}
     reporter = Killed("never")
     assert play_and_settle(house, client, evaluation, Course(), reporter) == f"{evaluation} was decided: promote"
     runs = [event.run for event in started(house, evaluation)]

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from api.cli.runs import STATUSES
 from api.controllers.summary import summarise
+from api.dashboard.overview import MOST_COUNTED, list_work
+from api.errors import RunSealed
 from api.history.regrade import Regrade, tell_regrades
 from api.house import House
 from api.mcp.answers import answer_run
+from api.queries.costs import show_costs
 from api.queries.groups import list_groups, show_group
+from api.queries.loops import list_loops, show_loop
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
-from eventlog.events import VerdictReached, Visible
+from eventlog.events import BenchmarkFrozen, VerdictReached, Visible
 from projections.benchmarks import BENCHMARKS
+from projections.engine.projection import Fold
+from projections.engine.views import PostgresViews
+from projections.verdicts import VERDICTS
 from tests.golden.test_golden_samples import sample
 
 from .test_cli import Flywheel, flywheel, shown
@@ -159,6 +167,39 @@ def test_the_sum_of_costs_is_not_told_while_an_evaluation_plays(client: TestClie
     )
 
 
+def test_the_sum_of_costs_is_told_or_not_without_reading_every_verdict(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed_runs(house)
+    append(house.store, "benchmark/second", opened("other", 2))
+    views, read = house.views(), list[tuple[str, str]]()
+    find = type(views).find
+
+    def noted(self: PostgresViews, fold: Fold[Any], prefix: str = "") -> Any:
+        read.append((fold.name, prefix))
+        return find(self, fold, prefix)
+
+    monkeypatch.setattr(PostgresViews, "find", noted)
+    assert show_costs(views).spent is None
+    assert (read.count((VERDICTS.name, "")), read.count((BENCHMARKS.name, ""))) == (0, 1)
+
+
+def test_the_work_bar_of_an_evaluation_tells_no_look_while_its_benchmark_can_judge(house: House) -> None:
+    tasks = sample("BenchmarkFrozen")
+    assert isinstance(tasks, BenchmarkFrozen)
+    many = tuple(each.model_copy(update={"env_seed": n}) for n in range(MOST_COUNTED) for each in tasks.tasks[:1])
+    frozen = tasks.model_copy(update={"benchmark": "second", "challengers": 2, "tasks": many})
+    append(house.store, "benchmark/second", frozen, opened("first", 1), sample("EvaluationLooked", evaluation="first"))
+
+    def bar() -> tuple[int | None, int | None]:
+        work = next(each for each in list_work(house, house.views()) if each.name == "first")
+        return work.done, work.total
+
+    assert bar() == (None, None)
+    succeed(house)
+    assert None not in bar()
+
+
 def test_groups_of_an_evaluation_tell_no_scores_while_its_benchmark_can_judge(house: House) -> None:
     sealed_runs(house)
     found = {row.group.group: row for row in list_groups(house.views(), limit=500).groups}
@@ -248,6 +289,50 @@ def test_repeats_that_confirm_what_looked_worse_are_not_listed_while_the_benchma
     assert len(shown(flywheel, "runs", "list", "--sweep", "first")) == 2
 
 
+def test_groups_have_no_sibling_that_confirms_what_looked_worse_while_the_benchmark_can_judge(house: House) -> None:
+    again = replace(HALTED, run="first__again", repeat=1)
+    with_benchmark(house, HALTED, again)
+
+    def siblings() -> list[list[str]]:
+        listed = {row.group.group: row for row in list_groups(house.views(), limit=500).groups}["g2"]
+        return [[each.sibling.run for each in row.siblings] for row in (listed, show_group(house.views(), "g2"))]
+
+    before = siblings()
+    assert all(FAILED in each and again.run not in each for each in before)
+    succeed(house)
+    assert [sorted([*each, again.run]) for each in before] == [sorted(each) for each in siblings()]
+
+
+def test_a_loop_that_plays_a_sealed_run_is_not_told_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House
+) -> None:
+    long = replace(HALTED, run="first__" + "x" * 160)
+    with_benchmark(house, HALTED, long, SampleRun(PLAIN))
+    hidden = {f"{FAILED}.loop", f"{FAILED}.loop2", f"{long.run[:150]}.loop", f"{FAILED}.loop.w1"}
+    loops = {*hidden, f"{PLAIN}.loop", "by-hand"}
+    for loop in sorted(loops):
+        kinds = ("LoopOpened", "WorkerReturned", "LoopClosed")
+        append(house.store, f"loop/{loop}", *(sample(kind, loop=loop) for kind in kinds))
+
+    def told() -> list[set[str]]:
+        listed = {row.loop for row in list_loops(house.views(), limit=1000)[0]}
+        pages = [
+            client.get("/v1/events", params={"type": kind, "limit": 1000}).json()["events"]
+            for kind in ("LoopOpened", "WorkerReturned", "LoopClosed")
+        ]
+        return [found & loops for found in (listed, *({each["event"]["loop"] for each in page} for page in pages))]
+
+    assert told() == [loops - hidden] * 4
+    for loop in hidden:
+        with pytest.raises(RunSealed):
+            show_loop(house.views(), house.blobs, loop)
+    for command in ("runs", "delegate"):
+        code, _, err = flywheel(command, "replay", FAILED if command == "runs" else f"{FAILED}.loop")
+        assert (code, "is sealed while" in err) == (1, True)
+    succeed(house)
+    assert told() == [loops] * 4
+
+
 def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
     with_benchmark(house, HALTED, replace(HALTED, run="first__again", repeat=1), SampleRun(PLAIN))
     found = [Regrade(run, "graded", True, 1, False, 0) for run in (FAILED, "first__again", PLAIN)]
@@ -278,3 +363,7 @@ def test_the_closing_summary_tells_visible_means_until_sealed_figures_may_be_tol
     assert shown.after.startswith("mean score 1 on 4 visible instances with ")
     succeed(house)
     assert "sealed runs passed" in summarise(house, site, "fast", "", 1.0).before
+    later = summarise(house, site, "fast", "", 1.0)
+    labels = [[label for label, _ in each.rows()][2:4] for each in (shown, later)]
+    assert labels[0] == ["visible instances before", "visible instances after"]
+    assert labels[1] == ["success rate before", "success rate after"]

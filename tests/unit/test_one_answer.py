@@ -13,6 +13,7 @@ import pytest
 
 from agents.envs.admission import record
 from agents.envs.contract import Mutation, TaskText
+from agents.envs.foreign.answers import NOWHERE
 from agents.envs.probing import probes, seeding
 from agents.envs.probing.answers import aim_of, is_one_answer
 from agents.envs.probing.target import Target
@@ -145,6 +146,8 @@ def test_without_a_known_solution_the_plans_that_pass_show_which_answers_are_the
         (((change("a", to="x"),), (change("a", to="x"),), (change("a", to="y"),)), False),
         (((change("a"), change("b", 2)), (change("a"), change("b", 2)), (change("b"), change("a", 2))), False),
         (((), (), ()), False),
+        (((change(NOWHERE),), (change(NOWHERE),), (change(NOWHERE),)), False),
+        (((change(NOWHERE, to="x"),), (change(NOWHERE, to="x"),), (change(NOWHERE, to="x"),)), True),
     ],
 )
 def test_answers_are_the_same_where_three_seeds_were_passed_by_the_same_changes(

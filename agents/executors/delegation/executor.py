@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from eventlog.errors import FlywheelError
 from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, RunStatus, Step, ToolsConfig
-from projections.delegation.loop_state import LOOP_MARK, LoopState
+from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 
 from ...delegation.prompts import WorkOrder
 from ...envs.contract import Instance
@@ -187,7 +187,7 @@ class InstanceWorker:
 def _next_journal(journal_of: JournalOf, run: str) -> LoopJournal:
     """The journal of a loop of a run that has none yet. A loop of it that is open is aborted."""
     for number in itertools.count(1):
-        journal = journal_of(f"{run[:150]}{LOOP_MARK}{'' if number == 1 else number}")
+        journal = journal_of(f"{run[:LOOP_STEM]}{LOOP_MARK}{'' if number == 1 else number}")
         if not journal.state.status:
             return journal
         if journal.state.is_open:
