@@ -373,6 +373,13 @@ def test_a_compressed_body_is_inflated_up_to_a_bound() -> None:
         inflate_body(b"not compressed", 600)
 
 
+def test_a_body_of_very_many_parts_is_refused() -> None:
+    large = bytes(range(256)) * 1_000
+    assert inflate_body(gzip.compress(large, 0) + gzip.compress(b"") * 999, len(large)) == large
+    with pytest.raises(BadTraces, match="more than 1000 parts"):
+        inflate_body(gzip.compress(b"") * 1_001, 600)
+
+
 def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
     line = {
         "messages": [
