@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
+from pydantic import ValidationError
+
 from eventlog.blobs.postgres import without_flush
 from eventlog.errors import LogBusy
 from eventlog.events import SpansKept, TraceSource
@@ -116,7 +118,12 @@ class TraceLog:
             elif fresh and progress.closed is not None:
                 receipt.refuse(len(fresh), str(RunClosed(run=run_of_trace(trace), actual=progress.closed)))
             elif fresh:
-                made[trace] = events_of_spans(progress, fresh, source)
+                try:
+                    made[trace] = events_of_spans(progress, fresh, source)
+                except ValidationError as problem:
+                    first = problem.errors(include_url=False, include_input=False)[0]
+                    receipt.refuse(len(fresh), f"Trace {trace} makes no event: {first['loc']}: {first['msg']}.")
+                    continue
                 appends.append(_append_of(sender, trace, fresh, made[trace], progress.version))
         if not appends:
             return {}

@@ -7,6 +7,7 @@ import json
 import zlib
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -371,6 +372,15 @@ def test_a_compressed_body_is_inflated_up_to_a_bound() -> None:
         inflate_body(gzip.compress(body)[:-9], 600)
     with pytest.raises(BadTraces, match="no gzip"):
         inflate_body(b"not compressed", 600)
+
+
+def test_times_and_token_totals_that_no_event_can_hold_are_unknown() -> None:
+    most = {"gen_ai.usage.input_tokens": 2**53 - 1}
+    spans = read(span(1), chat(2, own=most), chat(3, own=most))
+    made = events_of_spans(TraceProgress(), [*spans[1:], msgspec.structs.replace(spans[0], end=2**64 - 1)], "otlp")
+    (finished,) = (event for event in made.events if isinstance(event, RunFinished))
+    assert (finished.usage.wall_microseconds, finished.usage.input_tokens) == (None, None)
+    assert finished.usage.output_tokens == 4
 
 
 def test_a_body_of_very_many_parts_is_refused() -> None:
