@@ -412,6 +412,10 @@ def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
     assert (graded.score, graded.passed) == (750_000, True)
     assert chat_run(line | {"id": "a b"}).run == chat_run(line | {"id": "a b"}).run != "ext-chat-a b"
     unnamed = {"messages": line["messages"]}
+    for passed in (True, False):
+        alone = chat_run(unnamed | {"passed": passed}).events[-1]
+        assert isinstance(alone, RewardGraded)
+        assert (alone.score, alone.passed) == (1_000_000 * passed, passed)
     assert chat_run(unnamed).run == chat_run(dict(unnamed)).run != chat_run(unnamed | {"reward": 1}).run
 
 
@@ -424,6 +428,7 @@ def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
         {"reward": 2},
         {"reward": True},
         {"reward": 1, "passed": "yes"},
+        {"passed": 1},
         {"id": ""},
         {"group": 7},
     ],
