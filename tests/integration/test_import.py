@@ -114,7 +114,9 @@ def test_a_span_that_is_refused_is_said_and_is_an_error(import_from: Import, hou
     assert house.store.head() == 3
 
 
-def test_a_pipe_is_refused_before_anything_is_read(tmp_path: Path, empty_house: House) -> None:
-    os.mkfifo(pipe := tmp_path / "pipe")
-    with pytest.raises(UnreadableTwice, match="no regular file"):
-        import_files(empty_house, [pipe])
+def test_a_pipe_is_refused_before_anything_is_read(empty_house: House) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(CHAT).encode())
+    os.close(writer)
+    with os.fdopen(reader, "rb"), pytest.raises(UnreadableTwice, match="no regular file"):
+        import_files(empty_house, [Path(f"/dev/fd/{reader}")])

@@ -210,6 +210,19 @@ def test_scores_of_a_runs_own_spans_are_opinions_and_its_reward(client: TestClie
     assert house.store.head() == head
 
 
+def test_scores_that_a_process_died_before_reporting_are_reported_with_the_next_spans(
+    client: TestClient, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(client, chat(2, events=[score("quality", 0.75), score("reward", 1.0)]))
+    with monkeypatch.context() as patch:
+        patch.setattr("api.ingest.traces.report_scores", lambda *_: ())
+        send(client, span(1))
+    assert "RewardGraded" not in types(house)
+    with TestClient(create_app(house), headers=dict(client.headers)) as other:
+        assert send(other, span(1)) == {}
+    assert types(house)[-2:] == ["JudgeOpined", "RewardGraded"]
+
+
 def test_a_second_reward_is_refused_and_said(client: TestClient, house: House) -> None:
     spans = span(1, events=[score("reward", 1.0), score("reward", 0.0)])
     assert "has the reward" in send(client, spans)["partialSuccess"]["errorMessage"]
