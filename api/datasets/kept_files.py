@@ -13,7 +13,7 @@ import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import polars as pl
 
@@ -23,7 +23,7 @@ from projections.taint import SUBJECT, TAINT
 from ..house import House
 
 _LOG: Final = logging.getLogger(__name__)
-_NAME: Final = re.compile(r"[0-9a-f]{64}\.[a-z0-9.]+")
+_NAME: Final = re.compile(r"[0-9a-f]{64}\.[A-Za-z0-9.+_-]+")
 _RUNS: Final = ("run", "chosen_run", "rejected_run")
 _ABANDONED_S: Final = 3600.0
 """The age at which a file that was never finished is removed."""
@@ -34,14 +34,18 @@ def dataset_folder(house: House) -> Path:
     return house.settings.home / "datasets" / house.settings.project
 
 
-def kept_file(house: House, name: str) -> Path | None:
-    """The kept file of a name, marked as used now; None if there is none."""
+def kept_file(house: House, name: str) -> BinaryIO | None:
+    """The kept file of a name, open and marked as used now; None if there is none that can be read."""
+    if not _NAME.fullmatch(name):
+        return None
     file = dataset_folder(house) / name
-    if not _NAME.fullmatch(name) or not file.is_file():
+    try:
+        opened = file.open("rb")
+    except OSError:
         return None
     with suppress(OSError):  # it was removed meanwhile, or belongs to another user
         os.utime(file)
-    return file
+    return opened
 
 
 def keep_file(house: House, views: Views, name: str, frame: pl.DataFrame, body: bytes | memoryview) -> None:

@@ -39,7 +39,8 @@ class ChatRun:
 def chat_run(line: Mapping[str, Any]) -> ChatRun:
     """The run of `{messages, reward?, passed?, id?, group?, model?}`; other fields are kept with its calls.
 
-    A run without `id` is named for its content. Without `passed` it passed with a reward of at least one half.
+    A run without `id` is named for its content. Without `passed` it passed with a reward of at least one half;
+    `passed` alone is a reward of 1 or 0.
     Raises BadCall.
     """
     messages = message_list(line)
@@ -58,14 +59,11 @@ def chat_run(line: Mapping[str, Any]) -> ChatRun:
         events.append(event.model_copy(update={"index": index}))
         blobs.update((blob.digest, blob) for blob in named)
     events.append(outside_end(run, "completed", (None, None)))
-    score = _reward(line)
-    if score is not None:
+    graded = _reward(line)
+    if graded is not None:
+        score, passed = graded
         started_group = events[0].spec.group_id  # type: ignore[union-attr]  # RunStarted is the first
-        passed = line.get("passed")
-        if not isinstance(passed, bool | None):
-            raise BadCall(where="passed", actual=repr(passed), expected="true or false")
-        half = MICRO // 2
-        events.append(reported_reward(run, started_group, score, passed=score >= half if passed is None else passed))
+        events.append(reported_reward(run, started_group, score, passed=passed))
     return ChatRun(run, tuple(events), tuple(blobs.values()))
 
 
@@ -84,13 +82,17 @@ def _digest(line: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(line, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:32]
 
 
-def _reward(line: Mapping[str, Any]) -> int | None:
-    found = line.get("reward")
+def _reward(line: Mapping[str, Any]) -> tuple[int, bool] | None:
+    """The score and whether the run passed, of whichever is given."""
+    found, passed = line.get("reward"), line.get("passed")
+    if not isinstance(passed, bool | None):
+        raise BadCall(where="passed", actual=repr(passed)[:100], expected="true or false")
     if found is None:
-        return None
+        return None if passed is None else (MICRO * passed, passed)
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= 1:
         raise BadCall(where="reward", actual=repr(found), expected="a number from 0 to 1")
-    return round(found * MICRO)
+    score = round(found * MICRO)
+    return score, score >= MICRO // 2 if passed is None else passed
 
 
 def _sample(message: Mapping[str, Any]) -> Mapping[str, Json]:

@@ -14,5 +14,9 @@ class TracesTooLarge(FlywheelError):
     have FLYWHEEL_TRACE_BYTES raised where `flywheel serve` runs."""
 
 
+class UnreadableTwice(FlywheelError):
+    """{file} is no regular file: expected one, because files are read twice, first to check all lines. Write it to disk and import that."""
+
+
 class BadLine(FlywheelError):
     """{file}, line {line}: {actual}; expected {expected}. Mend the line and import the file again: what is recorded already changes nothing."""

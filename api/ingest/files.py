@@ -16,7 +16,7 @@ from ..house import House
 from ..serving.calls import read_object
 from ..serving.errors import BadCall
 from .chats import ChatRun, chat_run
-from .errors import BadLine, BadTraces
+from .errors import BadLine, BadTraces, UnreadableTwice
 from .otlp_json import spans_of_json
 from .spans import Span
 from .traces import SpanReceipt, TraceLog, TraceSender
@@ -65,8 +65,11 @@ def read_lines(file: Path) -> Iterator[ImportLine]:
 def import_files(house: House, files: Sequence[Path]) -> ImportReport:
     """Record files, after all lines of all of them were read. What is recorded already changes nothing.
 
-    Raises BadLine, LogUnavailable.
+    Raises BadLine, LogUnavailable, UnreadableTwice.
     """
+    for file in files:
+        if not file.is_file():
+            raise UnreadableTwice(file=file)
     for file in files:
         for _ in read_lines(file):
             pass

@@ -61,11 +61,6 @@ class TraceEvents:
     blobs: tuple[Blob, ...]
     after: TraceProgress
 
-    @property
-    def has_ended(self) -> bool:
-        """True if these events end the run."""
-        return any(isinstance(event, RunFinished) for event in self.events)
-
 
 def run_of_trace(trace: str) -> str:
     """The name of a trace's run."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
+from pydantic import ValidationError
+
 from eventlog.blobs.postgres import without_flush
 from eventlog.errors import LogBusy
 from eventlog.events import SpansKept, TraceSource
@@ -86,14 +88,14 @@ class TraceLog:
                 waiting.setdefault(span.trace, []).append(span)
             else:
                 receipt.refuse(1, f"{fault[:1].upper()}{fault[1:]}.")
-        every, ended = dict(waiting), set[str]()
+        every = dict(waiting)
         for _ in range(_TRIES):
             if not waiting:
                 break
-            waiting = self._append(sender, waiting, source, receipt, ended)
+            waiting = self._append(sender, waiting, source, receipt)
         else:
             raise LogBusy(actual=len(waiting), expected=0)
-        self._report_scores(sender, every, ended, receipt)
+        self._report_scores(sender, every, receipt)
         return receipt
 
     def _append(
@@ -102,7 +104,6 @@ class TraceLog:
         waiting: dict[str, list[Span]],
         source: TraceSource,
         receipt: SpanReceipt,
-        ended: set[str],
     ) -> dict[str, list[Span]]:
         """Append what is new; returns the traces that others appended to meanwhile, to be tried again."""
         made: dict[str, TraceEvents] = {}
@@ -116,7 +117,12 @@ class TraceLog:
             elif fresh and progress.closed is not None:
                 receipt.refuse(len(fresh), str(RunClosed(run=run_of_trace(trace), actual=progress.closed)))
             elif fresh:
-                made[trace] = events_of_spans(progress, fresh, source)
+                try:
+                    made[trace] = events_of_spans(progress, fresh, source)
+                except ValidationError as problem:
+                    first = problem.errors(include_url=False, include_input=False)[0]
+                    receipt.refuse(len(fresh), f"Trace {trace} makes no event: {first['loc']}: {first['msg']}.")
+                    continue
                 appends.append(_append_of(sender, trace, fresh, made[trace], progress.version))
         if not appends:
             return {}
@@ -130,7 +136,6 @@ class TraceLog:
                 receipt.recorded += sum(len(event.spans) for event in each.events if isinstance(event, SpansKept))
             if isinstance(outcome, Committed | Repeated):
                 receipt.runs.add(run_of_trace(trace))
-                ended.update({trace} if each.has_ended else ())
             else:
                 again[trace] = waiting[trace]
         return again
@@ -163,16 +168,17 @@ class TraceLog:
                 _, oldest = self._known.popitem(last=False)
                 self._ids -= len(oldest.seen) + 1
 
-    def _report_scores(
-        self, sender: TraceSender, every: dict[str, list[Span]], ended: set[str], receipt: SpanReceipt
-    ) -> None:
-        """Say what evaluations said of runs that have ended; those of a run that goes on wait for its end."""
+    def _report_scores(self, sender: TraceSender, every: dict[str, list[Span]], receipt: SpanReceipt) -> None:
+        """Say what evaluations said of runs that have ended; those of a run that goes on wait for its end.
+
+        What earlier requests brought is said again, which changes nothing: the process may have died before it was.
+        """
         for trace, spans in every.items():
             progress = self._progress(sender, trace)
             if not progress.is_finished or _is_of_others(sender, progress):
                 continue
             kept = self.house.blobs
-            earlier = [read_raw_spans(kept.get(raw).body) for raw in progress.scored] if trace in ended else []
+            earlier = [read_raw_spans(kept.get(raw).body) for raw in progress.scored] if progress.closed is None else []
             scored = {span.span: span for part in (*earlier, spans) for span in part if span.span in progress.seen}
             for why in report_scores(self.house, sender.token, run_of_trace(trace), list(scored.values())):
                 receipt.why[why] = None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import polars as pl
 from fastapi import Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from projections.taint import erasures
 
@@ -97,19 +98,46 @@ def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], w
     name = f"{digest}.{pl.__version__}.{suffix}"
     kept = kept_file(house, name)
     if wanted.knows(digest, headers["ETag"]) and (kept is not None or not erasures(house.views())):
+        if kept is not None:
+            kept.close()
         return Response(status_code=304, headers=headers)
     if kept is not None:
-        return _send(kept, headers, wanted)
+        return send_kept_file(kept, headers, wanted)
     frame = frame_of()
     body = encode_rows(frame, suffix)
     keep_file(house, house.views(), name, frame, body)
     if wanted.knows(digest, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return _send(body, headers, wanted)
+    status, headers, part = _answer_head(len(body), headers, wanted)
+    return StreamingResponse(_cut(body, part), status_code=status, headers=headers)
 
 
-def _send(body: Path | memoryview, headers: dict[str, str], wanted: RowsWanted) -> Response:
-    size = body.stat().st_size if isinstance(body, Path) else len(body)
+class _FileResponse(StreamingResponse):
+    """Bytes of an open file, which is closed also if the client leaves before the end."""
+
+    def __init__(self, file: BinaryIO, part: range, status: int, headers: dict[str, str]) -> None:
+        super().__init__(_read(file, part), status_code=status, headers=headers)
+        self._file = file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
+
+
+def send_kept_file(file: BinaryIO, headers: dict[str, str], wanted: RowsWanted) -> Response:
+    """The bytes of an open file that are wanted; the file is closed with the answer. Raises BeyondRows."""
+    try:
+        status, headers, part = _answer_head(os.fstat(file.fileno()).st_size, headers, wanted)
+    except BaseException:
+        file.close()
+        raise
+    return _FileResponse(file, part, status, headers)
+
+
+def _answer_head(size: int, headers: dict[str, str], wanted: RowsWanted) -> tuple[int, dict[str, str], range]:
+    """The status and headers of an answer, and the part of so many bytes that it has. Raises BeyondRows."""
     part = wanted_range(wanted.range, wanted.if_range, headers["ETag"], size)
     if part is None:
         status, part = 200, range(size)
@@ -118,20 +146,18 @@ def _send(body: Path | memoryview, headers: dict[str, str], wanted: RowsWanted) 
     else:
         status = 206
         headers = {**headers, "Content-Range": f"bytes {part.start}-{part.stop - 1}/{size}"}
-    chunks = _read(body.open("rb"), part) if isinstance(body, Path) else _cut(body, part)
-    return StreamingResponse(chunks, status_code=status, headers={**headers, "Content-Length": str(len(part))})
+    return status, {**headers, "Content-Length": str(len(part))}, part
 
 
 def _cut(body: memoryview, part: range) -> Iterator[memoryview]:
     return (body[start : min(start + _CHUNK, part.stop)] for start in range(part.start, part.stop, _CHUNK))
 
 
-def _read(file: Any, part: range) -> Iterator[bytes]:
+def _read(file: BinaryIO, part: range) -> Iterator[bytes]:
     """The bytes of an open file, which stays readable also if it is removed meanwhile."""
-    with file:
-        file.seek(part.start)
-        for start in range(part.start, part.stop, _CHUNK):
-            yield file.read(min(_CHUNK, part.stop - start))
+    file.seek(part.start)
+    for start in range(part.start, part.stop, _CHUNK):
+        yield file.read(min(_CHUNK, part.stop - start))
 
 
 def encode_rows(frame: pl.DataFrame, suffix: str) -> memoryview:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from eventlog.chain import EXACT
 from eventlog.events import (
     AnyEvent,
     ModelCalled,
@@ -113,9 +114,12 @@ def outside_end(
     actions: int | None = None,
     wall_microseconds: int | None = None,
 ) -> RunFinished:
-    """The end of a run from outside, whose end state nobody knows. It names NOTHING. `tokens` are read and written."""
-    read, written = tokens
-    usage = Usage(actions=actions, wall_microseconds=wall_microseconds, input_tokens=read, output_tokens=written)
+    """The end of a run from outside, whose end state nobody knows. It names NOTHING. `tokens` are read and written.
+
+    A number that the log cannot hold is unknown: it came from outside.
+    """
+    wall, read, written = (None if count is None or count > EXACT else count for count in (wall_microseconds, *tokens))
+    usage = Usage(actions=actions, wall_microseconds=wall, input_tokens=read, output_tokens=written)
     return RunFinished(
         run=run, status=status, fingerprint=_NO_STATE, end_state=NOTHING.digest, mutations=0, usage=usage
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from api.cli.main import run_command
 from api.house import House
+from api.ingest.errors import UnreadableTwice
+from api.ingest.files import import_files
 from eventlog.events import ModelCalled, RewardGraded, SpansKept
 from tests.conftest import Database
 from tests.traced import TRACE, chat, request, score, span
@@ -109,3 +112,11 @@ def test_a_span_that_is_refused_is_said_and_is_an_error(import_from: Import, hou
     assert (code, found["spans"], found["refused_spans"]) == (1, 1, 1)
     assert "Trace id 'ab'" in found["why"][0]
     assert house.store.head() == 3
+
+
+def test_a_pipe_is_refused_before_anything_is_read(empty_house: House) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, json.dumps(CHAT).encode())
+    os.close(writer)
+    with os.fdopen(reader, "rb"), pytest.raises(UnreadableTwice, match="no regular file"):
+        import_files(empty_house, [Path(f"/dev/fd/{reader}")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,12 +14,13 @@ import polars as pl
 import pytest
 from fastapi.testclient import TestClient
 from polars.testing import assert_frame_equal
+from starlette.requests import ClientDisconnect
 
 from api.app import create_app
 from api.datasets.freeze import build_dataset, freeze_dataset
-from api.datasets.kept_files import dataset_folder, has_subject
+from api.datasets.kept_files import dataset_folder, has_subject, kept_file
 from api.house import House
-from api.routes.rows import ARROW, NDJSON, PARQUET
+from api.routes.rows import ARROW, NDJSON, PARQUET, RowsWanted, send_kept_file
 from api.tokens import issue
 from eventlog.events import SftQuery
 
@@ -102,6 +104,55 @@ def test_a_part_is_sent_where_a_range_asks_for_one(client: TestClient, digest: s
     assert beyond.json()["error"]["type"] == "BeyondRows"
     assert ask(Range="bytes=4-9", **{"If-Range": tag}).status_code == 206
     assert ask(Range="bytes=4-9", **{"If-Range": '"other"'}).content == whole.content
+
+
+def test_a_kept_file_that_is_removed_meanwhile_is_built_again(
+    client: TestClient, house: House, digest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"/v1/datasets/{digest}/rows"
+    body = client.get(path).content
+    (file,) = dataset_folder(house).iterdir()
+    is_file = Path.is_file
+
+    def find_and_remove(found: Path, **more: Any) -> bool:
+        there = is_file(found, **more)
+        file.unlink(missing_ok=True)
+        return there
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "is_file", find_and_remove)
+        patch.setattr(os, "utime", lambda *_: file.unlink(missing_ok=True))
+        assert client.get(path).content == body
+    assert client.get(path).content == body
+
+
+def test_a_file_is_closed_whatever_becomes_of_its_answer(client: TestClient, house: House, digest: str) -> None:
+    client.get(f"/v1/datasets/{digest}/rows")
+    (file,) = dataset_folder(house).iterdir()
+    opened = kept_file(house, file.name)
+    assert opened is not None
+    wanted = RowsWanted.__new__(RowsWanted)
+    wanted.range = wanted.if_range = None
+
+    async def leave(*_: Any) -> Any:
+        raise OSError("the client is gone")
+
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    with pytest.raises(ClientDisconnect):
+        asyncio.run(send_kept_file(opened, {"ETag": "x"}, wanted)(scope, leave, leave))
+    assert opened.closed
+
+
+@pytest.mark.parametrize("version", ["1.35.0-beta.1", "1.30.0+local_2"])
+def test_rows_of_any_version_of_polars_are_kept(
+    client: TestClient, house: House, digest: str, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(pl, "__version__", version)
+    client.get(f"/v1/datasets/{digest}/rows")
+    (file,) = dataset_folder(house).iterdir()
+    kept = kept_file(house, file.name)
+    assert kept is not None
+    kept.close()
 
 
 def test_what_was_not_used_for_longest_makes_room(client: TestClient, house: House, digest: str) -> None:

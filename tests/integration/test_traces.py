@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -25,11 +25,21 @@ from api.app import create_app
 from api.datasets.freeze import build_dataset
 from api.history.disown import forged_events
 from api.house import House
-from api.ingest.spans import read_raw_spans
+from api.ingest.runs_of_traces import TraceEvents, TraceProgress, events_of_spans
+from api.ingest.spans import Span, read_raw_spans
 from api.tokens import issue
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import LogUnavailable
-from eventlog.events import GrpoQuery, JudgeOpined, ModelCalled, RewardGraded, RunFinished, SpansKept
+from eventlog.events import (
+    GrpoQuery,
+    JudgeOpined,
+    ModelCalled,
+    RewardGraded,
+    RunFinished,
+    SpansKept,
+    TraceSource,
+    Usage,
+)
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.served import served_app
@@ -200,6 +210,19 @@ def test_scores_of_a_runs_own_spans_are_opinions_and_its_reward(client: TestClie
     assert house.store.head() == head
 
 
+def test_scores_that_a_process_died_before_reporting_are_reported_with_the_next_spans(
+    client: TestClient, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(client, chat(2, events=[score("quality", 0.75), score("reward", 1.0)]))
+    with monkeypatch.context() as patch:
+        patch.setattr("api.ingest.traces.report_scores", lambda *_: ())
+        send(client, span(1))
+    assert "RewardGraded" not in types(house)
+    with TestClient(create_app(house), headers=dict(client.headers)) as other:
+        assert send(other, span(1)) == {}
+    assert types(house)[-2:] == ["JudgeOpined", "RewardGraded"]
+
+
 def test_a_second_reward_is_refused_and_said(client: TestClient, house: House) -> None:
     spans = span(1, events=[score("reward", 1.0), score("reward", 0.0)])
     assert "has the reward" in send(client, spans)["partialSuccess"]["errorMessage"]
@@ -219,6 +242,22 @@ def test_an_answer_to_protobuf_says_which_spans_were_refused(client: TestClient,
     assert said.rejected_spans == 1
     assert "Trace id '010101'" in said.error_message
     assert types(house, "ext-otel-" + "01" * 16) == ["RunStarted", "RunFinished", "SpansKept"]
+
+
+def test_a_trace_that_makes_no_event_is_refused_and_the_others_are_recorded(
+    client: TestClient, house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(progress: TraceProgress, spans: Sequence[Span], source: TraceSource) -> TraceEvents:
+        if spans[0].trace == TRACE:
+            Usage.model_validate({"actions": -1})
+        return events_of_spans(progress, spans, source)
+
+    monkeypatch.setattr("api.ingest.traces.events_of_spans", make)
+    partial = send(client, chat(2), chat(3), chat(2, traceId="9" * 32))["partialSuccess"]
+    assert partial["rejectedSpans"] == "2"
+    assert f"Trace {TRACE} makes no event" in partial["errorMessage"]
+    assert types(house) == []
+    assert types(house, f"ext-otel-{'9' * 32}") == ["RunStarted", "ModelCalled", "SpansKept"]
 
 
 WHOLE = json.dumps(request(chat(2))).encode()

@@ -7,6 +7,7 @@ import json
 import zlib
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -373,6 +374,22 @@ def test_a_compressed_body_is_inflated_up_to_a_bound() -> None:
         inflate_body(b"not compressed", 600)
 
 
+def test_times_and_token_totals_that_no_event_can_hold_are_unknown() -> None:
+    most = {"gen_ai.usage.input_tokens": 2**53 - 1}
+    spans = read(span(1), chat(2, own=most), chat(3, own=most))
+    made = events_of_spans(TraceProgress(), [*spans[1:], msgspec.structs.replace(spans[0], end=2**64 - 1)], "otlp")
+    (finished,) = (event for event in made.events if isinstance(event, RunFinished))
+    assert (finished.usage.wall_microseconds, finished.usage.input_tokens) == (None, None)
+    assert finished.usage.output_tokens == 4
+
+
+def test_a_body_of_very_many_parts_is_refused() -> None:
+    large = bytes(range(256)) * 1_000
+    assert inflate_body(gzip.compress(large, 0) + gzip.compress(b"") * 999, len(large)) == large
+    with pytest.raises(BadTraces, match="more than 1000 parts"):
+        inflate_body(gzip.compress(b"") * 1_001, 600)
+
+
 def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
     line = {
         "messages": [
@@ -395,6 +412,10 @@ def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
     assert (graded.score, graded.passed) == (750_000, True)
     assert chat_run(line | {"id": "a b"}).run == chat_run(line | {"id": "a b"}).run != "ext-chat-a b"
     unnamed = {"messages": line["messages"]}
+    for passed in (True, False):
+        alone = chat_run(unnamed | {"passed": passed}).events[-1]
+        assert isinstance(alone, RewardGraded)
+        assert (alone.score, alone.passed) == (1_000_000 * passed, passed)
     assert chat_run(unnamed).run == chat_run(dict(unnamed)).run != chat_run(unnamed | {"reward": 1}).run
 
 
@@ -407,6 +428,7 @@ def test_a_chat_is_a_run_with_a_call_for_each_answer() -> None:
         {"reward": 2},
         {"reward": True},
         {"reward": 1, "passed": "yes"},
+        {"passed": 1},
         {"id": ""},
         {"group": 7},
     ],
