@@ -21,7 +21,7 @@ ENDED: Final = "ended"
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
     """True if the sealed figures of an evaluation may be told."""
-    return _may_tell(views, benchmark, evaluation, _succeeded(views))
+    return _may_tell(views, benchmark, evaluation, _find_succeeded(views))
 
 
 def _may_tell(views: Views, benchmark: str, evaluation: str, succeeded: Collection[str]) -> bool:
@@ -31,7 +31,7 @@ def _may_tell(views: Views, benchmark: str, evaluation: str, succeeded: Collecti
     return tells_figures(ledger, evaluation, is_succeeded=benchmark in succeeded, is_playing=is_playing)
 
 
-def _succeeded(views: Views) -> frozenset[str]:
+def _find_succeeded(views: Views) -> frozenset[str]:
     """Benchmarks that have a successor."""
     return frozenset(each.successor_of for each in views.find(BENCHMARKS).values() if each.successor_of is not None)
 
@@ -39,7 +39,7 @@ def _succeeded(views: Views) -> frozenset[str]:
 def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
     """The evaluations among these whose sealed figures may not be told yet."""
     states = views.pick(VERDICTS, evaluations) if evaluations else {}
-    succeeded = _succeeded(views) if states else frozenset()
+    succeeded = _find_succeeded(views) if states else frozenset()
     return frozenset(key for key, state in states.items() if not _may_tell(views, state.benchmark, key, succeeded))
 
 
