@@ -8,6 +8,7 @@ import typer
 
 from gate.figures import count_noun
 
+from ..datasets.kept_files import drop_kept_files
 from ..errors import UnknownSubject
 from ..history import erase as erasing
 from ..house import owned_blobs
@@ -42,6 +43,7 @@ def erase(
             confirm(f"Destroy everything that is kept of {subject!r}, permanently?", yes=yes)
             with owned_blobs(house.settings) as blobs:
                 destroyed, since = erasing.erase_subject(house.store, blobs, event, ACTOR)
+            drop_kept_files(house)
     if as_json:
         done = {"subject": subject, "since": since, "blobs": destroyed, "runs": seen.runs}
         emit_json({**done, "was_erased": seen.since is not None, "tainted": seen.tainted})

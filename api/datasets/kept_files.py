@@ -1,6 +1,7 @@
 """Files of dataset rows, kept in the home so that rows are built from the log once: by digest, within a bound of bytes.
 
-Rows of runs that have a subject are never kept, so that an erasure leaves none of its bytes here.
+Rows of runs that have a subject are never kept, so that an erasure leaves none of its bytes here. Where else such
+bytes went is not known, so an erasure removes all files, and one that an erasure missed is not read again.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Collection
@@ -18,7 +20,7 @@ from typing import BinaryIO, Final
 import polars as pl
 
 from projections.engine.views import Views
-from projections.taint import SUBJECT, TAINT
+from projections.taint import SUBJECT, TAINT, erasures
 
 from ..house import House
 
@@ -46,6 +48,17 @@ def kept_file(house: House, name: str) -> BinaryIO | None:
     with suppress(OSError):  # it was removed meanwhile, or belongs to another user
         os.utime(file)
     return opened
+
+
+def kept_name(views: Views, digest: str, suffix: str) -> str:
+    """The name of the file of rows: those written before the latest erasure have another one, wherever they are."""
+    latest = max((state.since for state in erasures(views).values()), default=0)
+    return f"{digest}.{pl.__version__}.{latest}.{suffix}"
+
+
+def drop_kept_files(house: House) -> None:
+    """Remove every kept file of this project; a part of one that is being written goes too, and is not kept."""
+    shutil.rmtree(dataset_folder(house), ignore_errors=True)
 
 
 def keep_file(house: House, views: Views, name: str, frame: pl.DataFrame, body: bytes | memoryview) -> None:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from projections.taint import erasures
 
-from ..datasets.kept_files import keep_file, kept_file
+from ..datasets.kept_files import keep_file, kept_file, kept_name
 from ..house import House
 from .errors import BeyondRows, NotAcceptable
 from .negotiation import preferred_type
@@ -95,9 +95,10 @@ def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], w
         "Accept-Ranges": "bytes",
         "Content-Type": media,
     }
-    name = f"{digest}.{pl.__version__}.{suffix}"
+    views = house.views()
+    name = kept_name(views, digest, suffix)
     kept = kept_file(house, name)
-    if wanted.knows(digest, headers["ETag"]) and (kept is not None or not erasures(house.views())):
+    if wanted.knows(digest, headers["ETag"]) and (kept is not None or not erasures(views)):
         if kept is not None:
             kept.close()
         return Response(status_code=304, headers=headers)
@@ -105,7 +106,9 @@ def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], w
         return send_kept_file(kept, headers, wanted)
     frame = frame_of()
     body = encode_rows(frame, suffix)
-    keep_file(house, house.views(), name, frame, body)
+    now = house.views()
+    if kept_name(now, digest, suffix) == name:  # else a subject was erased while the rows were built
+        keep_file(house, now, name, frame, body)
     if wanted.knows(digest, headers["ETag"]):
         return Response(status_code=304, headers=headers)
     status, headers, part = _answer_head(len(body), headers, wanted)

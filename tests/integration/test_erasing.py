@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from fastapi.testclient import TestClient
 
+from api.datasets.kept_files import dataset_folder
 from api.house import House, open_house
 from api.routes.rows import NDJSON
 from api.settings import read_settings
@@ -113,6 +114,13 @@ def test_later_datasets_leave_erased_runs_out(flywheel: Flywheel, house: House) 
     assert marked == {"ext-1"}
     out = flywheel("runs", "show", "ext-1")[1]
     assert f"since position {since}: asked for it" in out
+
+
+def test_erasing_removes_the_kept_files_of_rows(flywheel: Flywheel, house: House) -> None:
+    dataset_folder(house).mkdir(parents=True)
+    (dataset_folder(house) / "rows.arrow").write_bytes(b"rows")
+    flywheel(*ERASE, "--yes")
+    assert not dataset_folder(house).exists()
 
 
 def test_erasing_twice_is_harmless_and_the_first_reason_stands(flywheel: Flywheel, house: House) -> None:

@@ -18,11 +18,11 @@ from starlette.requests import ClientDisconnect
 
 from api.app import create_app
 from api.datasets.freeze import build_dataset, freeze_dataset
-from api.datasets.kept_files import dataset_folder, has_subject, kept_file
+from api.datasets.kept_files import dataset_folder, drop_kept_files, has_subject, kept_file
 from api.house import House
 from api.routes.rows import ARROW, NDJSON, PARQUET, RowsWanted, send_kept_file
 from api.tokens import issue
-from eventlog.events import SftQuery
+from eventlog.events import SftQuery, SubjectErased
 
 from .test_erasing import record as record_person
 from .test_rest_samples import SampleRun, append, planned, record, template
@@ -184,3 +184,17 @@ def test_rows_of_a_run_with_a_subject_are_not_kept(client: TestClient, house: Ho
     digest = freeze_dataset(house.store, built, "test")
     assert client.get(f"/v1/datasets/{digest}/rows").status_code == 200
     assert not dataset_folder(house).exists()
+
+
+def test_no_file_from_before_an_erasure_is_served(client: TestClient, house: House, digest: str) -> None:
+    path = f"/v1/datasets/{digest}/rows"
+    body = client.get(path).content
+    (before,) = dataset_folder(house).iterdir()
+    before.write_bytes(b"rows that an erasure changed")
+    append(house.store, "erasures", SubjectErased(subject="ann", reason="asked for it"))
+    assert client.get(path).content == body
+    assert len(list(dataset_folder(house).iterdir())) == 2
+    drop_kept_files(house)
+    assert not dataset_folder(house).exists()
+    assert client.get(path).content == body
+    assert len(list(dataset_folder(house).iterdir())) == 1
