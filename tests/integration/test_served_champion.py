@@ -27,7 +27,7 @@ from api.serving.errors import NothingDeployed
 from api.serving.local_champion import open_champion
 from api.sweeps.plan import first_facts
 from api.tokens import issue
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, StatementEnded
 from eventlog.events import ArtifactDeployed, ChampionPointed, DeploymentFailed, ModelCalled, RunStarted
 from eventlog.store import Append
 from eventlog.weights_folder import Base
@@ -312,4 +312,50 @@ def test_a_champion_that_moves_while_the_database_is_away_is_served_once_it_is_b
         until = time.monotonic() + 10
         while not said and time.monotonic() < until:
             time.sleep(0.02)
+    assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
+
+
+def ready_model(weights: str) -> Slow:
+    may = threading.Event()
+    may.set()
+    return Slow(weights, may)
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("out of memory"), OSError("no space"), KeyError("lora_A")])
+def test_an_error_of_a_library_is_recorded_and_later_champions_are_served(house: House, problem: Exception) -> None:
+    first_facts(house)
+    deployment, said = Deployment(), list[str]()
+
+    def load(weights: str) -> Slow:
+        if weights == "ck-1":
+            raise problem
+        return ready_model(weights)
+
+    deploy_champion(house, deployment, load)
+    with follow_champion(house, deployment, load, said.append):
+        point_to(house, "ck-1")
+        wait_for(lambda: len(said) == 1)
+        point_to(house, "ck-2")
+        wait_for(lambda: len(said) == 2)
+    _, failed, last = deployed(house)
+    assert isinstance(failed, DeploymentFailed)
+    assert (repr(problem) in failed.reason, repr(problem) in said[0], failed.kept) == (True, True, "base")
+    assert (last.type, deployment.present.artifact.weights) == ("ArtifactDeployed", "ck-2")
+
+
+def test_an_error_of_the_log_ends_no_following(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_facts(house)
+    deployment, said, left = Deployment(), list[str](), [2]
+    deploy_champion(house, deployment, ready_model)
+
+    def failing_at_first(*asked: Any) -> DeployedModel | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise StatementEnded(actual="a lock", code="55P03")
+        return deploy_champion(*asked)
+
+    monkeypatch.setattr(deployments, "deploy_champion", failing_at_first)
+    with follow_champion(house, deployment, ready_model, said.append):
+        point_to(house, "ck-1")
+        wait_for(lambda: bool(said))
     assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
