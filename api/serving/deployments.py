@@ -127,10 +127,9 @@ def deploy_champion(
         )
         _record(house, deployment, failed)
         raise
-    former = deployment.swap(DeployedModel(artifact, pointed, model))
     deployed = ArtifactDeployed(deployment=deployment.name, artifact=artifact, pointed=pointed, model=model.name)
-    _record(house, deployment, deployed)
-    return former
+    _record(house, deployment, deployed)  # before the swap: a model that is served already is not looked at again
+    return deployment.swap(DeployedModel(artifact, pointed, model))
 
 
 def _checked_model(load: Load, weights: str) -> Model:

@@ -27,7 +27,7 @@ from api.serving.errors import NothingDeployed
 from api.serving.local_champion import open_champion
 from api.sweeps.plan import first_facts
 from api.tokens import issue
-from eventlog.errors import FlywheelError, StatementEnded
+from eventlog.errors import FlywheelError, LogUnavailable, StatementEnded
 from eventlog.events import ArtifactDeployed, ChampionPointed, DeploymentFailed, ModelCalled, RunStarted
 from eventlog.store import Append
 from eventlog.weights_folder import Base
@@ -359,3 +359,23 @@ def test_an_error_of_the_log_ends_no_following(house: House, monkeypatch: pytest
         point_to(house, "ck-1")
         wait_for(lambda: bool(said))
     assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
+
+
+def test_a_deployment_that_could_not_be_recorded_is_recorded_at_the_next_look(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(house)
+    deployment = Deployment()
+    deploy_champion(house, deployment, ready_model)
+    point_to(house, "ck-1")
+
+    def away(*_: Any) -> Any:
+        raise LogUnavailable(actual="gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(house.store), "append", away)
+        with pytest.raises(LogUnavailable):
+            deploy_champion(house, deployment, ready_model)
+    deploy_champion(house, deployment, ready_model)
+    assert [each.artifact.weights for each in deployed(house)] == ["base", "ck-1"]
+    assert deployment.present.artifact.weights == "ck-1"
