@@ -69,6 +69,10 @@ class Deployment:
             raise NothingDeployed(deployment=self.name)
         return found
 
+    def is_of(self, weights: str) -> bool:
+        """True if new requests are answered by these weights."""
+        return self._present is not None and self._present.artifact.weights == weights
+
     @contextmanager
     def take(self) -> Iterator[DeployedModel]:
         """The present model for one request, which keeps it until the block ends. Raises NothingDeployed."""

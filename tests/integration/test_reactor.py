@@ -194,4 +194,4 @@ def test_a_champion_that_the_log_did_not_give_at_first_is_loaded_later(
 
     monkeypatch.setattr(reactor, "deploy_champion", failing_at_first)
     with pytest.raises(OutageTooLong):  # the second try, whose end the worker is told
-        react(house, NAME, lambda _: pytest.fail("nothing is loaded here"), [].append, ended, True)
+        react(house, NAME, lambda _: pytest.fail("nothing is loaded here"), list[str]().append, ended, True)

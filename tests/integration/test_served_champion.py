@@ -18,6 +18,8 @@ import uvicorn
 from sqlalchemy.exc import OperationalError
 
 from agents.learning.memory import forget_everything
+from agents.models.local.batches import Batches
+from agents.models.local.host import Host
 from agents.models.model import Completion, CompletionRequest, Offers, Sample
 from api.app import create_app
 from api.house import House
@@ -159,6 +161,23 @@ def test_artifacts_are_called_by_name_beside_the_champion(house: House, weights:
         "ext-2": weights.saved.digest,
         "ext-4": "base",
     }
+
+
+def test_calls_of_artifacts_by_name_leave_the_champion_in_memory(
+    house: House, weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Host.__init__, "__kwdefaults__", {"most_adapters": 2})
+    others = [planted_checkpoint(tmp_path, weights.base, seed) for seed in (7, 8, 9)]
+    for each in (weights.saved, *others):
+        record(house, each)
+    first_facts(house)
+    point_to(house, weights.saved.digest)
+    detached: list[str] = []
+    monkeypatch.setattr(Batches, "detach", lambda _, digest: detached.append(digest))
+    with open_champion(house, f"transformers:{weights.base.path}", list[str]().append) as champion:
+        for each in others:
+            champion.artifacts.model_of(f"ck-{each.digest[:8]}@0")
+    assert detached == [each.digest for each in others[:2]]
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
