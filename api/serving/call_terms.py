@@ -38,6 +38,9 @@ _FIELDS: Final[Mapping[Addition, tuple[str, ...]]] = {
 }
 """Fields of a body by which each addition is asked."""
 
+CallShape = tuple[bool, bool]
+"""Whether a call is streamed, and whether it has tools: servers refuse some additions to some of them alone."""
+
 _REFUSES: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 _SCALED: Final = 1.5
 """Between 1, of raw logprobs, and 2, of processed ones (`scaling_of_logprobs`)."""
@@ -57,24 +60,25 @@ class CallTerms:
     is_uncut: bool = False
     is_processed: bool | None = False
     draws_as_asked: bool = False
-    refused: set[Addition] = field(default_factory=set)
+    refused: set[tuple[CallShape, Addition]] = field(default_factory=set)
     _asking: anyio.Lock = field(default_factory=anyio.Lock)
 
-    def additions(self) -> tuple[Addition, ...]:
-        """What is asked besides, and was not refused."""
+    def additions(self, body: Mapping[str, Any]) -> tuple[Addition, ...]:
+        """What is asked besides in such a call, and was not refused."""
         wanted: dict[Addition, bool] = {
             "logprobs": self.logprobs,
             "token_ids": self.token_ids,
             "sampling": self.is_uncut,
             "usage": True,
         }
-        return tuple(name for name, is_wanted in wanted.items() if is_wanted and name not in self.refused)
+        shape = _shape_of(body)
+        return tuple(name for name, is_wanted in wanted.items() if is_wanted and (shape, name) not in self.refused)
 
     def upstream_body(self, dialect: CallDialect, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """The body for the model server: the caller's, with what recording needs besides."""
         if dialect.api == "anthropic":
             return body
-        added = self.additions()
+        added = self.additions(body)
         stated = (
             {name: value for name, value in STATED.items() if body.get(name) is None} if "sampling" in added else {}
         )
@@ -93,20 +97,28 @@ class CallTerms:
     def note_refusal(
         self, url: str, problem: UpstreamAnswered, sent: Mapping[str, Any], body: Mapping[str, Any]
     ) -> None:
-        """Stop asking for what a server refused: it answered the same call without. Says so once, with the way out."""
+        """Stop asking in such calls for what a server refused: it answered the same call without.
+
+        That is what its answer names, else all that may be blamed. Says so once, with the way out.
+        """
         added = [name for name, fields in _FIELDS.items() if any(sent.get(each) != body.get(each) for each in fields)]
-        named = [name for name in added if name in _SETTING] or added
-        if self.refused.issuperset(named):
+        answer = str(problem.facts["said"]).lower()
+        named = [name for name in added if any(each in answer for each in _FIELDS[name])]
+        named = named or [name for name in added if name in _SETTING] or added
+        shape = _shape_of(body)
+        now = {(shape, name) for name in named}
+        if self.refused.issuperset(now):
             return
-        self.refused.update(named)
+        self.refused.update(now)
         settings = " ".join(_SETTING[name] for name in named if name in _SETTING)
         way_out = f" Set {settings} to have it never asked, or use a server that gives them." if settings else ""
         _LOG.warning(
-            "The model server at %s refused a call for what its caller did not ask (%s): %s It is asked without them"
-            " from now on, so they are not recorded.%s",
+            "The model server at %s refused a call for what its caller did not ask (%s): %s Calls that are %s are"
+            " sent without them from now on, so they are not recorded.%s",
             url,
             ", ".join(named).replace("_", " "),
             problem,
+            f"{'streamed' if shape[0] else 'not streamed'} and have {'tools' if shape[1] else 'no tools'}",
             way_out,
         )
 
@@ -157,6 +169,10 @@ class CallTerms:
         asked = {"role": "user", "content": "Name a colour."}
         body = {"model": model, "messages": [asked], "max_tokens": 1, "temperature": temperature / MICRO, "top_p": 1.0}
         return body | {"logprobs": True, "top_logprobs": _TOP, **(UNCUT if self.token_ids else {})}
+
+
+def _shape_of(body: Mapping[str, Any]) -> CallShape:
+    return bool(body.get("stream")), bool(body.get("tools") or body.get("functions"))
 
 
 def _likeliest(answer: Mapping[str, Any]) -> dict[str, float]:

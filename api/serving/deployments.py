@@ -16,14 +16,15 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from agents.models.model import ChatMessage, CompletionRequest, Model
-from eventlog.errors import FlywheelError, LogUnavailable
+from eventlog.errors import DatabaseRefused, FlywheelError, LogUnavailable, StatementEnded
 from eventlog.events import Artifact, ArtifactDeployed, DeploymentFailed, Sampling
 from eventlog.store import Append, Position
 from gate.promote import STREAM
+from projections.errors import ProjectionParked
 
 from ..house import House
 from ..queries.champion import show_champion
-from .errors import NothingDeployed
+from .errors import DeploymentBroken, NothingDeployed
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,7 +37,10 @@ _SMOKE: Final = CompletionRequest(
 )
 
 Load = Callable[[str], Model]
-"""Loads some weights: `base`, or the digest of a checkpoint. Raises FlywheelError."""
+"""Loads some weights: `base`, or the digest of a checkpoint."""
+
+PASSING_ERRORS: Final = (LogUnavailable, StatementEnded, DatabaseRefused, ProjectionParked)
+"""What says nothing of the weights: the log does not give or take what is needed now, and may do so later."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +68,10 @@ class Deployment:
         if found is None:
             raise NothingDeployed(deployment=self.name)
         return found
+
+    def is_of(self, weights: str) -> bool:
+        """True if new requests are answered by these weights."""
+        return self._present is not None and self._present.artifact.weights == weights
 
     @contextmanager
     def take(self) -> Iterator[DeployedModel]:
@@ -101,8 +109,8 @@ def deploy_champion(
     """Serve the present champion unless it is served; returns the former model, None if there was none or no change.
 
     `before` names the weights that a server outside has kept from an earlier process. What the log says last of the
-    deployment is not said again. Raises NoChampion, and what `load` does, after the failure was recorded; the present
-    model then stays.
+    deployment is not said again. Raises NoChampion and PASSING_ERRORS, and after the failure was recorded what `load`
+    and the model raise of FlywheelError, or DeploymentBroken for an error of a library; the present model then stays.
     """
     champion = show_champion(house.views()).champion
     artifact, pointed = champion.pointed_artifact(), champion.since
@@ -110,8 +118,9 @@ def deploy_champion(
     if kept is not None and kept.pointed == pointed:
         return None
     try:
-        model = load(artifact.weights)
-        model.complete(_SMOKE)
+        model = _checked_model(load, artifact.weights)
+    except PASSING_ERRORS:
+        raise
     except FlywheelError as problem:
         failed = DeploymentFailed(
             deployment=deployment.name,
@@ -122,10 +131,21 @@ def deploy_champion(
         )
         _record(house, deployment, failed)
         raise
-    former = deployment.swap(DeployedModel(artifact, pointed, model))
     deployed = ArtifactDeployed(deployment=deployment.name, artifact=artifact, pointed=pointed, model=model.name)
-    _record(house, deployment, deployed)
-    return former
+    _record(house, deployment, deployed)  # before the swap: a model that is served already is not looked at again
+    return deployment.swap(DeployedModel(artifact, pointed, model))
+
+
+def _checked_model(load: Load, weights: str) -> Model:
+    """The model of these weights, which has answered. Raises FlywheelError, SQLAlchemyError."""
+    try:
+        model = load(weights)
+        model.complete(_SMOKE)
+    except (FlywheelError, SQLAlchemyError):
+        raise
+    except Exception as problem:  # a library's own: no memory, a file that cannot be read, a shape that does not fit
+        raise DeploymentBroken(actual=repr(problem)) from problem
+    return model
 
 
 def _record(house: House, deployment: Deployment, event: ArtifactDeployed | DeploymentFailed) -> None:
@@ -150,23 +170,25 @@ def follow_champion(house: House, deployment: Deployment, load: Load, say: Calla
 
 
 def _follow(house: House, deployment: Deployment, load: Load, say: Callable[[str], None], stop: Event) -> None:
-    seen = deployment.present.pointed
+    seen, logged = deployment.present.pointed, ""
     while not stop.wait(PAUSE_S):
         try:
             moved = [each.position for each in house.store.read(stream=STREAM, after=Position(seen))]
             if moved:
                 _deploy_and_say(house, deployment, load, say)
                 seen = moved[-1]
-        except (LogUnavailable, SQLAlchemyError):  # the next look, which asks for the same moves, may find it again
-            _LOG.exception("the champion could not be followed: the database does not answer")
+        except (FlywheelError, SQLAlchemyError, OSError) as problem:  # the next look asks for the same moves
+            if str(problem) != logged:
+                _LOG.exception("still serving %s, and looking for a new champion again", deployment.present.artifact)
+            logged = str(problem)
 
 
 def _deploy_and_say(house: House, deployment: Deployment, load: Load, say: Callable[[str], None]) -> None:
-    """Serve the champion and say so, or why the present model stays. Raises LogUnavailable."""
+    """Serve the champion and say so, or why the present model stays. Raises PASSING_ERRORS."""
     before = deployment.present
     try:
         former = deploy_champion(house, deployment, load)
-    except LogUnavailable:
+    except PASSING_ERRORS:
         raise
     except FlywheelError as problem:
         return say(f"still serving {before.artifact}: {problem}")

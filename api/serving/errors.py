@@ -73,5 +73,10 @@ class NothingDeployed(FlywheelError):
     """The deployment {deployment!r} serves no model yet. Try again in a few seconds; `flywheel serve --model` says what it loads."""
 
 
+class DeploymentBroken(FlywheelError):
+    """The champion's weights could not be loaded and checked: {actual}. Expected an answer to a smoke prompt. Free memory or
+    mend the files, then start this process again, or point to another champion."""
+
+
 class TargetRefused(FlywheelError):
     """Nothing was written for the deploy target: {actual}; expected {expected}."""

@@ -33,6 +33,7 @@ def open_champion(house: House, model: str, say: Callable[[str], None]) -> Itera
             return host.base() if weights == BASE else host.adapted_model(weights, files_of)
 
         deployment = Deployment()
+        host.must_stay = deployment.is_of  # callers of other artifacts by name do not put the champion out of memory
         deploy_champion(house, deployment, load)
         served = host.served
         tokens = {"tokenizer": served.tokenizer, "chat_template": served.chat_template}

@@ -11,14 +11,14 @@ from typing import Final
 
 from agents.models.errors import ModelOverloaded, ModelUnreachable
 from agents.rollouts.dispatching.outages import suppress_lost_connection
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import ArtifactDeployed
 from eventlog.store import Position
 from gate.promote import STREAM
 from projections.champions import CHAMPION, CHAMPIONS
 
 from ..house import House
-from .deployments import PAUSE_S, Deployment, Load, deploy_champion, stream_of_deployment
+from .deployments import PASSING_ERRORS, PAUSE_S, Deployment, Load, deploy_champion, stream_of_deployment
 
 RETRY_S: Final = 5.0
 """Seconds until a model server that did not answer is asked again."""
@@ -48,7 +48,10 @@ def react(house: House, name: str, load: Load, say: Callable[[str], None], ended
 
 
 def _has_deployed(house: House, deployment: Deployment, load: Load, say: Callable[[str], None]) -> bool:
-    """Deploy the present champion unless it was; False if the server does not answer, so that it is tried again."""
+    """Deploy the present champion unless it was; False if server or log fail in passing, so that it is tried again.
+
+    Raises LogUnavailable.
+    """
     before = last_deployed(house, deployment.name)
     champion = house.views().get(CHAMPIONS, CHAMPION)
     if champion is None or (before is not None and before.pointed >= champion.since):
@@ -56,9 +59,11 @@ def _has_deployed(house: House, deployment: Deployment, load: Load, say: Callabl
     kept = None if before is None else before.artifact.weights
     try:
         deploy_champion(house, deployment, load, kept)
+    except LogUnavailable:
+        raise
     except FlywheelError as problem:
         say(f"{deployment.name} keeps {kept or 'what it has'}: {problem}")
-        return not isinstance(problem, ModelUnreachable | ModelOverloaded)
+        return not isinstance(problem, (ModelUnreachable, ModelOverloaded, *PASSING_ERRORS))
     present = deployment.present
     say(f"{deployment.name} serves {present.artifact} as {present.model.name}, champion since {present.pointed}")
     return True

@@ -137,7 +137,20 @@ def test_a_refusal_that_came_late_gives_up_nothing_more() -> None:
     first = terms.upstream_body(CHAT, ASKED)
     for _ in range(2):  # two calls were under way
         terms.note_refusal("here", problem, first, ASKED)
-    assert terms.additions() == ("usage",)
+    assert terms.additions(ASKED) == ("usage",)
+
+
+def test_a_refusal_is_of_calls_of_its_shape_and_of_what_it_names(caplog: pytest.LogCaptureFixture) -> None:
+    terms = CallTerms(logprobs=True, token_ids=True)
+    body = {**ASKED, "stream": True, "tools": [{"type": "function", "function": {"name": "f"}}]}
+    said = "logprobs is not supported with tools + stream"
+    problem = UpstreamAnswered(actual=400, said=said, retry_after=None)
+    terms.note_refusal("here", problem, terms.upstream_body(CHAT, body), body)
+    assert terms.additions(body) == ("token_ids", "usage")
+    for other in (ASKED, {**body, "stream": False}, {**body, "tools": []}):
+        assert terms.additions(other) == ("logprobs", "token_ids", "usage")
+    assert "streamed and have tools" in caplog.text
+    assert ("MODEL_LOGPROBS=false" in caplog.text, "MODEL_TOKEN_IDS" in caplog.text) == (True, False)
 
 
 def test_an_overloaded_server_is_probed_again_at_the_next_call() -> None:

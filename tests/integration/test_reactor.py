@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from starlette.responses import JSONResponse
 
@@ -20,7 +21,9 @@ from api.serving.reactor import last_deployed, react
 from api.sweeps.models import weights_endpoint
 from api.sweeps.plan import first_facts
 from api.training.weights import folders_of
+from eventlog.errors import DatabaseRefused, FlywheelError, LogUnavailable, OutageTooLong, StatementEnded
 from eventlog.events import AnyEvent, ArtifactDeployed, DeploymentFailed
+from projections.errors import ProjectionParked
 from tests.conftest import Database
 from tests.integration.test_challenger_references import record
 from tests.integration.test_served_champion import Weights, point_to
@@ -163,3 +166,32 @@ def test_a_worker_takes_the_role(
         assert run_command(["worker", "--roles", "reactor", "--until-empty", "--deployment", NAME]) == 0
     assert "vllm serves base@0 as openai:m1" in capsys.readouterr().err
     assert [each.type for each in told(house)] == ["ArtifactDeployed"]
+
+
+LOST = LogUnavailable(actual="gone")
+LOST.__cause__ = psycopg.OperationalError("gone")
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        LOST,
+        StatementEnded(actual="a lock", code="55P03"),
+        DatabaseRefused(actual="no space", code="53100"),
+        ProjectionParked(projection="champions", position=1, actual="a fold"),
+    ],
+)
+def test_a_champion_that_the_log_did_not_give_at_first_is_loaded_later(
+    house: House, problem: FlywheelError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries, ended = [problem], threading.Event()
+
+    def failing_at_first(*_: Any) -> None:
+        if tries:
+            raise tries.pop()
+        ended.set()
+        raise OutageTooLong(waited_s=1, actual="gone")
+
+    monkeypatch.setattr(reactor, "deploy_champion", failing_at_first)
+    with pytest.raises(OutageTooLong):  # the second try, whose end the worker is told
+        react(house, NAME, lambda _: pytest.fail("nothing is loaded here"), list[str]().append, ended, True)

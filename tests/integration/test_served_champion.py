@@ -18,6 +18,8 @@ import uvicorn
 from sqlalchemy.exc import OperationalError
 
 from agents.learning.memory import forget_everything
+from agents.models.local.batches import Batches
+from agents.models.local.host import Host
 from agents.models.model import Completion, CompletionRequest, Offers, Sample
 from api.app import create_app
 from api.house import House
@@ -27,7 +29,7 @@ from api.serving.errors import NothingDeployed
 from api.serving.local_champion import open_champion
 from api.sweeps.plan import first_facts
 from api.tokens import issue
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, LogUnavailable, StatementEnded
 from eventlog.events import ArtifactDeployed, ChampionPointed, DeploymentFailed, ModelCalled, RunStarted
 from eventlog.store import Append
 from eventlog.weights_folder import Base
@@ -159,6 +161,23 @@ def test_artifacts_are_called_by_name_beside_the_champion(house: House, weights:
         "ext-2": weights.saved.digest,
         "ext-4": "base",
     }
+
+
+def test_calls_of_artifacts_by_name_leave_the_champion_in_memory(
+    house: House, weights: Weights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Host.__init__, "__kwdefaults__", {"most_adapters": 2})
+    others = [planted_checkpoint(tmp_path, weights.base, seed) for seed in (7, 8, 9)]
+    for each in (weights.saved, *others):
+        record(house, each)
+    first_facts(house)
+    point_to(house, weights.saved.digest)
+    detached: list[str] = []
+    monkeypatch.setattr(Batches, "detach", lambda _, digest: detached.append(digest))
+    with open_champion(house, f"transformers:{weights.base.path}", list[str]().append) as champion:
+        for each in others:
+            champion.artifacts.model_of(f"ck-{each.digest[:8]}@0")
+    assert detached == [each.digest for each in others[:2]]
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -313,3 +332,69 @@ def test_a_champion_that_moves_while_the_database_is_away_is_served_once_it_is_b
         while not said and time.monotonic() < until:
             time.sleep(0.02)
     assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
+
+
+def ready_model(weights: str) -> Slow:
+    may = threading.Event()
+    may.set()
+    return Slow(weights, may)
+
+
+@pytest.mark.parametrize("problem", [RuntimeError("out of memory"), OSError("no space"), KeyError("lora_A")])
+def test_an_error_of_a_library_is_recorded_and_later_champions_are_served(house: House, problem: Exception) -> None:
+    first_facts(house)
+    deployment, said = Deployment(), list[str]()
+
+    def load(weights: str) -> Slow:
+        if weights == "ck-1":
+            raise problem
+        return ready_model(weights)
+
+    deploy_champion(house, deployment, load)
+    with follow_champion(house, deployment, load, said.append):
+        point_to(house, "ck-1")
+        wait_for(lambda: len(said) == 1)
+        point_to(house, "ck-2")
+        wait_for(lambda: len(said) == 2)
+    _, failed, last = deployed(house)
+    assert isinstance(failed, DeploymentFailed)
+    assert (repr(problem) in failed.reason, repr(problem) in said[0], failed.kept) == (True, True, "base")
+    assert (last.type, deployment.present.artifact.weights) == ("ArtifactDeployed", "ck-2")
+
+
+def test_an_error_of_the_log_ends_no_following(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    first_facts(house)
+    deployment, said, left = Deployment(), list[str](), [2]
+    deploy_champion(house, deployment, ready_model)
+
+    def failing_at_first(*asked: Any) -> DeployedModel | None:
+        if left[0] > 0:
+            left[0] -= 1
+            raise StatementEnded(actual="a lock", code="55P03")
+        return deploy_champion(*asked)
+
+    monkeypatch.setattr(deployments, "deploy_champion", failing_at_first)
+    with follow_champion(house, deployment, ready_model, said.append):
+        point_to(house, "ck-1")
+        wait_for(lambda: bool(said))
+    assert (left, deployment.present.artifact.weights, len(said)) == ([0], "ck-1", 1)
+
+
+def test_a_deployment_that_could_not_be_recorded_is_recorded_at_the_next_look(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_facts(house)
+    deployment = Deployment()
+    deploy_champion(house, deployment, ready_model)
+    point_to(house, "ck-1")
+
+    def away(*_: Any) -> Any:
+        raise LogUnavailable(actual="gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(house.store), "append", away)
+        with pytest.raises(LogUnavailable):
+            deploy_champion(house, deployment, ready_model)
+    deploy_champion(house, deployment, ready_model)
+    assert [each.artifact.weights for each in deployed(house)] == ["base", "ck-1"]
+    assert deployment.present.artifact.weights == "ck-1"

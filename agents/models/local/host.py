@@ -35,6 +35,7 @@ class Host:
     """One base model in memory. Its weights are loaded by the engine, at the first request.
 
     At most `most_adapters` (at least 1) checkpoints stay in memory; one that has left is read again when it is asked.
+    Those that `must_stay` names do not leave, even if there are more of them.
     Raises BaseMissing, BaseUnfit, LibrariesMissing.
     """
 
@@ -50,6 +51,7 @@ class Host:
         self.name = base_model_name(self.folder.digest, self._engine.prefix)
         self.batches = Batches(self.name, lambda: self._engine.load(self.folder))
         self.offers = replace(OFFERS, logprobs=self._engine.is_exact)
+        self.must_stay: Callable[[str], bool] = lambda _: False
         self._base = LocalModel(self, BASE)
         self._most = max(1, most_adapters)
         self._adapted: dict[str, LocalModel] = {}  # in the order of their last use
@@ -90,8 +92,8 @@ class Host:
         if self._adapted.pop(model.weights, None) is None:
             self.batches.attach(self._engine.read_adapter(model.folder_of(model.weights), model.weights, self.folder))
         self._adapted[model.weights] = model
-        if len(self._adapted) > self._most:
-            oldest = next(iter(self._adapted))
+        may_leave = [each for each in self._adapted if each != model.weights and not self.must_stay(each)]
+        for oldest in may_leave[: max(0, len(self._adapted) - self._most)]:
             del self._adapted[oldest]
             self.batches.detach(oldest)
 
