@@ -53,7 +53,7 @@ def _plant_runs(house: House) -> None:
         [
             Blob("image/png", PICTURE.read_bytes()),
             Blob("text/plain", b"Checkout\nYour cart holds 2 boats.\n[Pay] [Back]"),
-            Blob("application/json", b'[{"type":"navigate","url":"/cart"}]'),
+            Blob("application/json", b'[{"type":"navigate","intent":"open the cart","url":"/cart"}]'),
             Blob("application/json", b"[]"),
         ]
     )

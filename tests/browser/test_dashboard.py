@@ -259,12 +259,12 @@ def test_new_events_appear_on_the_page_of_the_log(shown: Shown, context: Browser
     expect_clean(page)
 
 
-def test_evidence_is_told_in_tenths_while_a_benchmark_can_judge_and_drawn_once_it_may_be(
+def test_evidence_is_not_told_while_a_benchmark_can_judge_and_drawn_once_it_may_be(
     shown: Shown, context: BrowserContext
 ) -> None:
     page = sign_in(context, shown, "read")
     page.goto(f"{shown.address}/ui/gate/{SEALED}")
-    assert page.locator("#evidence ~ div meter").count() == 2
+    assert page.locator("#evidence ~ div meter").count() == 0
     assert page.locator("figure.plot").count() == 0
     assert "0.0042" not in page.content()
     page.goto(f"{shown.address}/ui/gate/{TOLD}")

@@ -27,29 +27,29 @@ from tests.own_site import TOKEN, OwnSite, blocks, serve_own_site
 pytestmark = pytest.mark.browser
 
 PAINTED = '''
-def show(shop, root, path, is_order):
-    if path.startswith("jacket-") and is_order:
-        shop["bought"].append(int(path.removeprefix("jacket-")))
+def page(shop, root, path, is_order):
+    if path in shop["prices"] and is_order:
+        shop["bought"].append(path)
         return "Bought."
     places = [[60 + 150 * n, 40 + 17 * (shop["seed"] * 7 + n) % 300] for n in range(4)]
-    right = shop["prices"].index(min(shop["prices"]))
-    wrong = [n for n in range(40) if n != right][:3]
+    right = min(shop["prices"], key=shop["prices"].get)
+    wrong = [name for name in shop["prices"] if name != right][:3]
     at = shop["seed"] % 4
-    numbers = wrong[:at] + [right] + wrong[at:]
+    names = wrong[:at] + [right] + wrong[at:]
     return f"""<body style="margin:0"><canvas width="700" height="500"></canvas><script>
-const places = {places}, numbers = {numbers}, shown = document.querySelector("canvas"), pen = shown.getContext("2d");
-numbers.forEach((number, n) => {{
-  pen.fillStyle = number == {right} ? "#00a000" : "#a00000"; pen.fillRect(...places[n], 60, 30) }});
+const places = {places}, names = {names}, shown = document.querySelector("canvas"), pen = shown.getContext("2d");
+names.forEach((name, n) => {{
+  pen.fillStyle = name == "{right}" ? "#00a000" : "#a00000"; pen.fillRect(...places[n], 60, 30) }});
 shown.onclick = ({{ offsetX: left, offsetY: top }}) => {{
   const n = places.findIndex(([x, y]) => left >= x && left < x + 60 && top >= y && top < y + 30);
   if (n < 0) return;
   const sent = document.createElement("form");
-  sent.method = "post"; sent.action = `{root}/jacket-${{numbers[n]}}`;
+  sent.method = "post"; sent.action = `{root}/${{names[n]}}`;
   document.body.append(sent); sent.submit() }};
 </script>"""
 
 
-def administer('''
+def answer('''
 """The shop with one page: four boxes painted on a canvas. The green one buys the cheapest jacket."""
 
 
@@ -84,8 +84,8 @@ def answer(action: str, target: str = "", value: str = "") -> str:
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnSite]:
     (code,) = blocks("python")
-    before, _, after = code.partition("def show(")
-    painted = before + PAINTED.strip() + after.partition("def administer(")[2]
+    before, _, after = code.partition("def page(")
+    painted = before + PAINTED.strip() + after.partition("def answer(")[2]
     with serve_own_site(tmp_path_factory.mktemp("painted"), code=painted) as site:
         yield site
 

@@ -28,6 +28,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "DatasetFrozen": (),  # only a query of demonstrations names any
     "SliceRegistered": (),
     "CheckpointSaved": ("manifest", *(f"files.{number}.blob" for number in range(5))),
+    "SpansKept": ("raw",),
     "LoopOpened": ("task", "skills.0.content", "tools.0.content"),
     "IterationDecided": ("prompt", "answer"),
     "WorkerReturned": ("result",),
