@@ -100,8 +100,8 @@ def _cell(row: str, group: str, outcomes: Sequence[Outcome]) -> Cell:
     return Cell(
         row,
         group,
-        _counted(visible),
-        _counted(sealed),
+        _count_passed(visible),
+        _count_passed(sealed),
         (seed_interval(visible), seed_interval(sealed)),
         sum(outcome.cost for outcome in own),
         sum(outcome.score for outcome in own),
@@ -116,7 +116,7 @@ def _sealed(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return [outcome for outcome in outcomes if outcome.is_sealed]
 
 
-def _counted(outcomes: Sequence[Outcome]) -> tuple[int, int]:
+def _count_passed(outcomes: Sequence[Outcome]) -> tuple[int, int]:
     return sum(outcome.passed for outcome in outcomes), len(outcomes)
 
 

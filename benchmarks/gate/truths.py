@@ -42,7 +42,7 @@ def passing(rng: Rng, chances: tuple[Any, Any], shape: Shape, **also: Any) -> Ba
     return Batch(first, second, again, **also)
 
 
-def tried(rng: Rng, chances: Any, lost: float, crashes: float) -> tuple[Any, Any]:
+def play_runs(rng: Rng, chances: Any, lost: float, crashes: float) -> tuple[Any, Any]:
     """Scores of runs that pass with these chances, and how often each was lost: by the platform, or as it would fail.
 
     A lost run is tried again as often as the rules play it again; one that is lost each time has no result.
@@ -122,11 +122,11 @@ def lossy(gain: float, lost: float, crashes: float = 0.0, base: float = BASE) ->
 
     def truth(rng: Rng, count: int, shape: Shape) -> Batch:
         chances = np.full((2, count, shape.instances), base) + np.array([0, gain])[:, None, None]
-        (first, times), (second, also) = (tried(rng, own, lost, arm * crashes) for arm, own in enumerate(chances))
+        (first, times), (second, also) = (play_runs(rng, own, lost, arm * crashes) for arm, own in enumerate(chances))
         lots = np.stack([times, also])
 
         def again(one: int, place: int, arm: int, size: int) -> tuple[Any, Any]:
-            return tried(rng, np.full(size, chances[arm, one, place]), lost, arm * crashes)
+            return play_runs(rng, np.full(size, chances[arm, one, place]), lost, arm * crashes)
 
         kept = (lots <= REPLAYS).all(axis=0)
         return Batch(first[..., None], second[..., None], again, lost=lots, kept=kept)
