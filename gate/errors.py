@@ -50,7 +50,8 @@ class AlreadySucceeded(FlywheelError):
 
 
 class NoFreshSeeds(FlywheelError):
-    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that no run has used."""
+    """Too few {what} seeds are left for the benchmark {benchmark}: expected {expected} of {among} that no run has used.
+    Give the suite a wider range of {what} seeds and bring it in again, or freeze fewer instances."""
 
 
 class NotFrozen(FlywheelError):

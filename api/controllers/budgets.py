@@ -81,12 +81,11 @@ class CourseBooks:
             self.upto = views.upto
 
     def sum_runs(self, views: Views, name: str, since: int, *, is_over: bool) -> RunSums:
-        """The sums of a sweep or an evaluation; kept once it is over."""
-        found = self.sums.get(name)
-        if found is None:
-            found = _sum_runs(views, name, since)
-            if is_over:
-                self.sums[name] = found
+        """The sums of a sweep or an evaluation; kept while it is over, because a sweep may be given more siblings."""
+        kept = self.sums.pop(name, None)
+        found = kept if kept is not None and is_over else _sum_runs(views, name, since)
+        if is_over:
+            self.sums[name] = found
         return found
 
 

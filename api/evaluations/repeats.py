@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from pydantic import ValidationError
@@ -13,17 +12,20 @@ from agents.envs.probing.target import CONTROL
 from agents.rollouts.regrade import read_changes
 from eventlog.errors import BlobErased
 from eventlog.events import BenchmarkTemplate, RunFinished
-from projections.contamination import contaminated_runs
 from projections.engine.views import Views
 from projections.environments import ENVIRONMENTS
-from projections.rewards import REWARDS
-from projections.runs import OUTSIDE, RUNS
+from projections.groups import find_groups
+from projections.runs import RUNS
+from projections.sweeps import SWEEP_PLANS
 from projections.taint import left_out
 
 from ..house import House
 
 MOST_SEEDS: Final = 12
 """Passed seeds of a task that are compared; tasks that vary differ at the first two almost always."""
+
+MOST_SWEEPS: Final = 40
+"""Newest sweeps of a site that are read, so that freezing costs no more in a longer log."""
 
 
 def mark_repeated(house: House, site: str, templates: Sequence[BenchmarkTemplate]) -> tuple[BenchmarkTemplate, ...]:
@@ -47,19 +49,27 @@ def mark_repeated(house: House, site: str, templates: Sequence[BenchmarkTemplate
 def _shown_by_runs(house: House, views: Views, site: str, templates: Sequence[BenchmarkTemplate]) -> frozenset[str]:
     """Ids of the templates whose passed runs at several seeds made the same changes. Chance decides control tasks."""
     wanted = {each.template_id for each in templates if each.cluster != CONTROL}
-    passed = _passed_runs(views, site)
-    return frozenset(name for name in wanted if is_one_answer(dict(_aims(house, passed.get(name, {})))))
+    passed = _passed_runs(views, site, sorted(wanted))
+    return frozenset(name for name in wanted if is_one_answer(dict(_aims(house, passed[name]))))
 
 
-def _passed_runs(views: Views, site: str) -> dict[str, dict[int, str]]:
-    """One passed run of each seed of each template on a site, outside evaluations."""
-    runs, rewards = views.find(RUNS), views.find(REWARDS)
-    unsound = contaminated_runs(views) | left_out(views).keys()
-    found: dict[str, dict[int, str]] = defaultdict(dict)
-    for run, state in runs.items():
-        is_ours = state.environment == site and state.evaluation is None and not run.startswith(OUTSIDE)
-        if is_ours and state.mutations and run in rewards and rewards[run].passed and run not in unsound:
-            found[state.template].setdefault(state.env_seed, run)
+def _passed_runs(views: Views, site: str, wanted: Iterable[str]) -> dict[str, dict[int, str]]:
+    """One passed run that changed something of each seed of each template, of the newest sweeps on a site."""
+    left = left_out(views)
+    plans = [each for each in views.find(SWEEP_PLANS).values() if each.environment == site]
+    newest = [each.sweep for each in sorted(plans, key=lambda each: each.since, reverse=True)][:MOST_SWEEPS]
+    found: dict[str, dict[int, str]] = {name: {} for name in wanted}
+    for sweep in dict.fromkeys(newest):
+        for name in (each for each, seeds in found.items() if len(seeds) < MOST_SEEDS):
+            passed = {
+                sibling.run: group.env_seed
+                for group in find_groups(views, f"{sweep}__{name}__seed").values()
+                for sibling in group.siblings
+                if sibling.passed and sibling.run not in group.contaminated_siblings | left.keys()
+            }
+            for run, state in views.pick(RUNS, passed).items():
+                if state.mutations:
+                    found[name].setdefault(passed[run], run)
     return found
 
 

@@ -35,7 +35,7 @@ from projections.runs import AGENT, DEMONSTRATION, PLANLESS, POLICIES, is_advise
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
 from ..queries.runs import unknown_run
-from .run_inputs import memory_at_start, saying_of, telling_of, template_of
+from .run_inputs import RunInputs, memory_at_start, saying_of, telling_of, template_of
 
 WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
@@ -73,6 +73,7 @@ def recording_of(
     events = tuple(store.read(stream=f"run/{run}"))
     started, finished = _start_and_end(run, events)
     begun = next(item.position for item in events if isinstance(item.event, RunStarted))
+    inputs = RunInputs(store, blobs, views_at, embedded, started, begun)
     steps = tuple(item.event for item in events if isinstance(item.event, StepTaken))
     graded = next(((item.position, item.event) for item in events if isinstance(item.event, RewardGraded)), None)
     pages = dict.fromkeys(step.observation for step in steps if step.observation is not None)
@@ -84,30 +85,23 @@ def recording_of(
         graded=None if graded is None else graded[1],
         plan=plan_from(blobs.get(started.plan).body),
         texts={address: blobs.get(address).body.decode("utf-8", errors="replace") for address in pages},
-        derived=_derive_plan(store, blobs, views_at, started, begun, embedded),
+        derived=_derive_plan(inputs),
         memory=_memory(views_at, started, blobs),
         end_state=_end_state(blobs, finished),
         book=None if graded is None else book_of(store, graded[1].prices, graded[0]),
-        conversation=_conversation(store, blobs, views_at, started, begun, embedded, events),
-        kept=_kept_run(store, blobs, views_at, started, begun, embedded, events),
+        conversation=_conversation(inputs, events),
+        kept=_kept_run(inputs, events),
     )
 
 
-def _kept_run(
-    store: EventStore,
-    blobs: BlobStore,
-    views_at: ViewsAt,
-    started: RunStarted,
-    begun: Position,
-    embedded: Embedded,
-    events: Sequence[Recorded],
-) -> KeptRun | None:
+def _kept_run(inputs: RunInputs, events: Sequence[Recorded]) -> KeptRun | None:
     """What a record holds of a run that is not played again; None for one that is."""
+    started = inputs.started
     if started.executor in {*POLICIES, DEMONSTRATION} or (started.executor in WALKED and not _changes_in_place(events)):
         return None
     calls = tuple(item.event for item in events if isinstance(item.event, ModelCalled))
     is_told = is_advised(started.executor)
-    told = telling_of(store, blobs, views_at, started, begun, embedded) if is_told else None
+    told = telling_of(inputs) if is_told else None
     return KeptRun(calls, is_told, told)
 
 
@@ -117,16 +111,9 @@ def _changes_in_place(events: Sequence[Recorded]) -> bool:
     return any(step.observation is not None and step.http_status is None for step in steps)
 
 
-def _conversation(
-    store: EventStore,
-    blobs: BlobStore,
-    views_at: ViewsAt,
-    started: RunStarted,
-    begun: Position,
-    embedded: Embedded,
-    events: Sequence[Recorded],
-) -> Conversation | None:
+def _conversation(inputs: RunInputs, events: Sequence[Recorded]) -> Conversation | None:
     """The conversation of a policy's run or a demonstration, with what it is told now; None for another run."""
+    started, blobs = inputs.started, inputs.blobs
     if started.executor not in {*POLICIES, DEMONSTRATION}:
         return None
     calls = [item.event for item in events if isinstance(item.event, ModelCalled) and item.event.role == "policy"]
@@ -139,8 +126,8 @@ def _conversation(
         messages=[messages[address] for address in messages],
         calls=tuple(_recorded_call(blobs, call, places) for call in calls),
         pictures={address: blobs.get(address).body for address in shown},
-        told=telling_of(store, blobs, views_at, started, begun, embedded),
-        said=saying_of(store, blobs, views_at, started, begun, embedded),
+        told=telling_of(inputs),
+        said=saying_of(inputs),
     )
 
 
@@ -177,19 +164,12 @@ def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, Ru
     return started, finished
 
 
-def _derive_plan(
-    store: EventStore,
-    blobs: BlobStore,
-    views_at: ViewsAt,
-    started: RunStarted,
-    begun: Position,
-    embedded: Embedded,
-) -> Overlaid | None:
+def _derive_plan(inputs: RunInputs) -> Overlaid | None:
     """Plan derived from the run's template, memory and trial; None if the log has no such template."""
-    template = template_of(store, blobs, started, begun)
+    template, started = template_of(inputs), inputs.started
     if template is None:
         return None
-    held, candidate = memory_at_start(blobs, views_at, started, begun, embedded)
+    held, candidate = memory_at_start(inputs)
     pieces = [piece for piece in held if piece.piece != started.spec.withheld]
     if started.executor in PLANLESS:
         pieces, candidate = [], None

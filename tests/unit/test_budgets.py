@@ -129,6 +129,18 @@ def test_a_sweep_that_is_over_is_summed_once_and_an_open_one_at_each_decision() 
     assert ASKED.count("s1__") == 1
 
 
+def test_a_sweep_that_is_open_again_is_summed_again() -> None:
+    store, books = opened(), CourseBooks()
+    sweep = plan(store, "s1", 3)
+    play(store, sweep.specs[:1], True)
+    at = views(store)
+    assert books.sum_runs(at, "s1", 0, is_over=True).runs == 1
+    play(store, sweep.specs[1:], True, False)
+    assert books.sum_runs(at, "s1", 0, is_over=True).runs == 1
+    assert books.sum_runs(views(store), "s1", 0, is_over=False).runs == 3
+    assert books.sum_runs(views(store), "s1", 0, is_over=True).runs == 3
+
+
 def test_what_was_read_of_one_course_is_nothing_of_the_next() -> None:
     store, books = opened(), CourseBooks()
     play(store, plan(store, "s1").specs, True, False)

@@ -17,10 +17,19 @@ from agents.envs.foreign.answers import NOWHERE
 from agents.envs.probing import probes, seeding
 from agents.envs.probing.answers import aim_of, is_one_answer
 from agents.envs.probing.target import Target
+from api.evaluations import repeats
 from api.evaluations.benchmarks import judged_tasks, size_in_words
 from api.evaluations.repeats import mark_repeated
 from eventlog.blobs import Blob, MemoryBlobs
-from eventlog.events import BenchmarkFrozen, EnvironmentProbed, ProbeResult, Rules, RunsWithdrawn, Template
+from eventlog.events import (
+    BenchmarkFrozen,
+    EnvironmentProbed,
+    ProbeResult,
+    Rules,
+    RunsWithdrawn,
+    SweepPlanned,
+    Template,
+)
 from gate.alpha import Alpha
 from gate.benchmark import freeze_benchmark
 from gate.decision import explain_decision, hide_figures
@@ -29,7 +38,7 @@ from gate.judge import judge
 from gate.renewal import SeedAmounts, successor
 from projections.benchmarks import BENCHMARKS
 from projections.environments import ENVIRONMENTS
-from tests.unit.test_agent_samples import a_store, add, finished, spec, started, views
+from tests.unit.test_agent_samples import EMPTY, a_store, add, finished, spec, started, views
 from tests.unit.test_folds_samples import graded
 from tests.unit.test_gate_samples import an_arm, template
 
@@ -158,14 +167,19 @@ def test_answers_are_the_same_where_three_seeds_were_passed_by_the_same_changes(
 
 
 def add_run(store: Any, blobs: MemoryBlobs, seed: int, answer: str, *, passed: bool = True) -> str:
-    """A run of t1 that ordered something, in the log."""
-    planned = spec(f"r{seed}", seed=seed)
+    """A run of t1 that ordered something, in the log, as the only one of its sweep."""
+    planned = spec("t1__seed0__s0", sweep=f"s{seed}", seed=seed).model_copy(update={"group_id": f"s{seed}__t1__seed0"})
+    add(
+        store,
+        f"sweep/s{seed}",
+        SweepPlanned(sweep=f"s{seed}", environment=SITE, templates=(), specs=(), artifact=EMPTY, rng_seed=7),
+    )
     end_state = Blob("application/json", json.dumps([change(answer).model_dump(mode="json")]).encode())
     blobs.put([end_state])
     began = started(planned)
     began = began.model_copy(update={"task_spec": began.task_spec.model_copy(update={"environment": SITE})})
     ended = finished(planned).model_copy(update={"end_state": end_state.digest, "mutations": 1})
-    add(store, f"run/{planned.spec_id}", began, ended, graded(planned.spec_id, passed=passed))
+    add(store, f"run/{planned.spec_id}", began, ended, graded(planned.spec_id, passed=passed, group=planned.group_id))
     return planned.spec_id
 
 
@@ -184,6 +198,17 @@ def test_recorded_passed_runs_show_it_when_a_benchmark_is_frozen() -> None:
     assert [each.one_answer for each in frozen(store, templates, blobs).templates] == [True, False]
     add_run(store, blobs, 5, "jacket-5")
     assert [each.one_answer for each in frozen(store, templates, blobs).templates] == [False, False]
+
+
+def test_freezing_reads_the_newest_sweeps_of_the_site_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    for seed, answer in enumerate(("jacket-5", "jacket-7", "jacket-7", "jacket-7")):
+        add_run(store, blobs, seed, answer)
+    elsewhere = SweepPlanned(sweep="s9", environment="quay", templates=(), specs=(), artifact=EMPTY, rng_seed=7)
+    add(store, "sweep/s9", elsewhere)
+    assert not frozen(store, [template("t1")], blobs).templates[0].one_answer
+    monkeypatch.setattr(repeats, "MOST_SWEEPS", 3)
+    assert frozen(store, [template("t1")], blobs).templates[0].one_answer
 
 
 def test_a_known_solution_is_believed_before_recorded_runs(monkeypatch: pytest.MonkeyPatch) -> None:
