@@ -72,6 +72,8 @@ _TAGS = [
     {"name": "exemplars", "description": "Examples of what passed runs did at a step, with wins and losses."},
     {"name": "curriculum", "description": "Snippets that do one thing, with wins and losses."},
     {"name": "recipes", "description": "Named, reusable parts of plans, with wins and losses."},
+    {"name": "skill_pieces", "description": "Skills for the workers of delegation loops, with wins and losses."},
+    {"name": "instructions", "description": "Texts that an agent gets before its task, with wins and losses."},
     {"name": "substrates", "description": "Learned value of each kind of memory, by task cluster."},
     {"name": "courses", "description": "Budgets of controller runs on a site, and why they ended."},
     {"name": "environments", "description": "Probed sites and their admission."},

@@ -76,6 +76,11 @@ def _never_forgets(payload: Payload) -> Payload:
     return {**payload, "forgetting": None}
 
 
+def _of_fewer_kinds(payload: Payload) -> Payload:
+    """To the version whose pieces may be skills and instructions: in the version before, none was."""
+    return {**payload}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
@@ -85,6 +90,11 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("TokenIssued", 1): _of_one_role,
     ("StepTaken", 1): _without_argument,
     ("SubstrateChosen", 1): _never_forgets,
+    ("SubstrateChosen", 2): _of_fewer_kinds,
+    ("SubstrateCredited", 1): _of_fewer_kinds,
+    ("PieceTried", 1): _of_fewer_kinds,
+    ("MemoryQuarantined", 1): _of_fewer_kinds,
+    ("RunStarted", 1): _of_fewer_kinds,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -25,7 +25,7 @@ from .frozen_datasets import CHECKPOINTS
 from .groups import GROUPS
 from .judges import JUDGES
 from .outside.webhooks import WEBHOOKS
-from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES
+from .pieces import CURRICULUM, EXEMPLARS, HINTS, INSTRUCTIONS, RECIPES, SKILL_PIECES
 from .rewards import REWARDS
 from .rewrites import REWRITES
 from .runs import RUNS
@@ -56,6 +56,7 @@ ALL: tuple[AnyFold, ...] = (
     FORGED,
     GROUPS,
     HINTS,
+    INSTRUCTIONS,
     JUDGES,
     LOOPS,
     LOOP_BUDGETS,
@@ -68,6 +69,7 @@ ALL: tuple[AnyFold, ...] = (
     REWRITES,
     RUNS,
     SKILLS,
+    SKILL_PIECES,
     SLICES,
     SUBSTRATES,
     SUITES,

@@ -33,6 +33,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "ExemplarCaptured",
     "SnippetLearned",
     "RecipeImported",
+    "PieceProposed",
     "MemoryQuarantined",
     "PieceTried",
     "SubstrateChosen",

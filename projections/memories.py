@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from .candidacy import Candidacy
 from .engine.projection import AnyFold, Fold
 from .engine.views import Views
-from .pieces import CURRICULUM, EXEMPLARS, HINTS, RECIPES, PieceState
+from .pieces import CURRICULUM, EXEMPLARS, HINTS, INSTRUCTIONS, RECIPES, SKILL_PIECES, PieceState
 from .rewrites import REWRITES
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ LOOSE: Final[Mapping[PieceKind, Fold[PieceState]]] = {
     "exemplar": EXEMPLARS,
     "snippet": CURRICULUM,
     "recipe": RECIPES,
+    "skill": SKILL_PIECES,
+    "instruction": INSTRUCTIONS,
 }
-"""The folds of the kinds that are matched by occasion."""
+"""The folds of the kinds that have an occasion."""
 
 FOLDS: Final[Mapping[PieceKind, AnyFold]] = {"rewrite": REWRITES, **LOOSE}
 """The fold of each kind of piece. The fold's name also names the kind in settings that enable or disable kinds."""

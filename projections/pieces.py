@@ -1,4 +1,4 @@
-"""Hints, exemplars, snippets and recipes: pieces of memory matched by occasion, with one fold for each kind."""
+"""Pieces of memory that have an occasion, with one fold for each kind; rewrites have a fold of their own."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class PieceState(Candidacy, frozen=True, kw_only=True):
-    """A hint, exemplar, snippet or recipe with its candidacy. `occasion` and `content` (a blob) are as recorded.
+    """A piece of any kind but a rewrite, with its candidacy. `occasion` and `content` (a blob) are as recorded.
 
     `rank` orders pieces of a kind in addition to evidence, in millionths: the confidence of a hint, the reward of an
-    exemplar's run. Only exemplars have a `form`; only snippets and recipes have a `title`.
+    exemplar's run. Only exemplars have a `form`; hints and exemplars have no `title`.
     """
 
     piece: str = ""
@@ -34,26 +34,31 @@ class PieceState(Candidacy, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Recording:
-    """The event that records a kind of piece, and its fields for id, rank, form and title (None: no such field)."""
+    """The event that records a kind of piece, and its fields for id, rank, form and title (None: no such field).
+
+    One event may record several kinds: then it `names_kind`.
+    """
 
     event: str
     id: str
     rank: str | None = None
     form: str | None = None
     title: str | None = None
+    names_kind: bool = False
 
     @property
     def reads(self) -> tuple[str, ...]:
         """Every field of the event that the fold reads."""
         named = (self.id, self.rank, self.form, self.title)
-        return (*(name for name in named if name is not None), "occasion", "content", "rule", "source", "run")
+        kind = ("kind",) if self.names_kind else ()
+        return (*(name for name in named if name is not None), *kind, "occasion", "content", "rule", "source", "run")
 
 
 def _fold_of(name: str, version: int, kind: PieceKind, recorded: _Recording) -> Fold[PieceState]:
     """The fold of one kind of piece, with a row for each piece. It ignores trials and quarantines of other kinds."""
 
     def key(row: EventRow) -> str | None:
-        if row.type == recorded.event:
+        if row.type == recorded.event and not recorded.names_kind:
             return row.text(recorded.id)
         return row.text("piece") if row.text("kind") == kind else None
 
@@ -111,3 +116,13 @@ CURRICULUM = _fold_of("curriculum", 3, "snippet", _Recording("SnippetLearned", i
 
 RECIPES = _fold_of("recipes", 3, "recipe", _Recording("RecipeImported", id="recipe", title="title"))
 """Recipes: named, reusable pieces of plan, which can be edited as a file."""
+
+SKILL_PIECES = _fold_of(
+    "skill_pieces", 1, "skill", _Recording("PieceProposed", id="piece", title="title", names_kind=True)
+)
+"""Skills as pieces of memory: Markdown for the workers of delegation loops, by the name in the catalogue."""
+
+INSTRUCTIONS = _fold_of(
+    "instructions", 1, "instruction", _Recording("PieceProposed", id="piece", title="title", names_kind=True)
+)
+"""Instructions: texts that an agent gets before its task."""

@@ -52,6 +52,7 @@ class TaintState(FoldState, frozen=True, kw_only=True):
     kind: str = ""
 
 
+_PROPOSED: Final = "PieceProposed"
 _RECORDED: Final[Mapping[str, PieceKind]] = {
     "RewriteProposed": "rewrite",
     "HintRecorded": "hint",
@@ -69,8 +70,8 @@ Holding = Callable[[DatasetState, Set[str]], bool]
 class Tainted:
     """Everything learned directly from some runs, with names in order of their bytes.
 
-    `rewrites` were proposed in one of the runs, or tried with one (also as a control); `pieces` are hints, exemplars,
-    snippets and recipes likewise. `datasets` include one of the runs, `checkpoints` were trained on these, and
+    `rewrites` were proposed in one of the runs, or tried with one (also as a control); `pieces` are those of all other
+    kinds likewise. `datasets` include one of the runs, `checkpoints` were trained on these, and
     `checkpoints_under` descend from those. `evaluations` have one of the runs in an arm, `champions` are the positions
     of champions pointed to on their verdicts. `runs_under` are other runs to which one of the rewrites or pieces was
     applied, `rewrites_under` and `pieces_under` were learned from these: they are listed, never removed.
@@ -204,7 +205,7 @@ def _key(row: EventRow) -> str | None:
             return key_of_withdrawal(row.position)
         case "SubjectErased":
             return f"{ERASED}{_hash_subject(row.text('subject'))}"
-        case kind if kind in _RECORDED and row.maybe_text("run") is None:
+        case kind if kind in {*_RECORDED, _PROPOSED} and row.maybe_text("run") is None:
             return None
         case _:
             return f"{LEARNED}{row.position:020d}"
@@ -231,6 +232,9 @@ def _fold(state: TaintState, row: EventRow) -> TaintState:
             if kind == "PieceTried":
                 return TaintState(since=row.position, runs=runs, piece=row.text("piece"), kind=row.text("kind"))
             return TaintState(since=row.position, runs=runs, piece=row.text("rewrite"), kind="rewrite")
+        case "PieceProposed":
+            run, piece = row.text("run"), row.text("piece")
+            return TaintState(since=row.position, runs=(run,), piece=piece, kind=row.text("kind"))
         case _:
             of = _RECORDED[row.type]
             return TaintState(since=row.position, runs=(row.text("run"),), piece=row.text(of), kind=of)
@@ -238,10 +242,11 @@ def _fold(state: TaintState, row: EventRow) -> TaintState:
 
 TAINT = Fold(
     name="taint",
-    version=4,
+    version=5,
     reads={
         "RunStarted": ("run", "subject", "artifact.weights", "artifact.memory.digest"),
         **{event: (kind, "run") for event, kind in _RECORDED.items()},
+        _PROPOSED: ("piece", "kind", "run"),
         "RewriteWon": ("rewrite", "run", "control_runs"),
         "RewriteLost": ("rewrite", "run", "control_runs"),
         "PieceTried": ("piece", "kind", "run", "control_runs"),

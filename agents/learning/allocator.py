@@ -24,6 +24,8 @@ KINDS: Final[Mapping[Substrate, PieceKind]] = {
     "rewrites": "rewrite",
     "curriculum": "snippet",
     "recipes": "recipe",
+    "skills": "skill",
+    "instructions": "instruction",
 }
 SUBSTRATE_OF: Final[Mapping[PieceKind, Substrate]] = {kind: name for name, kind in KINDS.items()}
 PATIENCE: Final = 3

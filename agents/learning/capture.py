@@ -19,6 +19,7 @@ from eventlog.events import (
     InsertSteps,
     Occasion,
     PieceKind,
+    PieceProposed,
     PieceSource,
     PreferTarget,
     PromotionRule,
@@ -40,7 +41,7 @@ MOST_OF_A_STEP: Final = 2
 
 _LABELLED: Final = frozenset({"click", "submit", "fill_field", "select_option"})
 
-CapturedEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
+CapturedEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported | PieceProposed
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,9 @@ class Captured:
                 )
             case "snippet":
                 return SnippetLearned.model_validate({"snippet": self.name, "title": self.title, **known})
+            case "skill" | "instruction":
+                facts = {"piece": self.name, "kind": self.kind, "title": self.title}
+                return PieceProposed.model_validate({**facts, **known})
             case _:
                 return RecipeImported.model_validate({"recipe": self.name, "title": self.title, **known})
 

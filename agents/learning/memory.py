@@ -1,6 +1,6 @@
 """Memory of an artifact: the pieces promoted at a log position, as canonical bytes with a digest. Pure over views.
 
-Hints, exemplars, snippets and recipes are stored by content address, so erasing a content changes no digest.
+All pieces but rewrites are stored by content address, so erasing a content changes no digest.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from eventlog.events import (
     HintRecorded,
     InsertSteps,
     Occasion,
+    PieceProposed,
     PromotionRule,
     RecipeImported,
     SnippetLearned,
@@ -26,7 +27,7 @@ from projections.pieces import PieceState
 
 from ..edited_files import MOST_BYTES, MOST_STEPS, count_steps, first_bad_address, locate_fault, locate_problem
 from ..plans import Piece
-from .occasions import OccasionPiece, lesson_id
+from .occasions import WHOLE_TEXTS, OccasionPiece, lesson_id
 from .piece_content import MEDIA_TYPE, content_bytes
 
 FORM: Final = "flywheel-memory-1"
@@ -35,8 +36,10 @@ _FRAME: Final = 100
 _INDENT: Final = 6
 """More bytes than a file without pieces has, and than each line of a piece has more in a file."""
 
-LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported
-Kind = Literal["hint", "exemplar", "snippet", "recipe"]
+LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported | PieceProposed
+Kind = Literal["hint", "exemplar", "snippet", "recipe", "skill", "instruction"]
+_UNTITLED: Final[frozenset[Kind]] = frozenset({"hint", "exemplar"})
+"""Kinds whose pieces need no title."""
 
 
 class BadMemoryFile(FlywheelError):
@@ -46,7 +49,7 @@ class BadMemoryFile(FlywheelError):
 class MemoryFileEntry(FrozenModel):
     """One piece: its occasion, title, text and change. `rank` is used for hints and exemplars only.
 
-    A lesson in words has no change.
+    A lesson in words has no change, and no skill and no instruction has one.
     """
 
     kind: Kind
@@ -68,24 +71,27 @@ class MemoryFileEntry(FrozenModel):
 
     def event(self, rule: PromotionRule) -> LessonEvent:
         """Event that imports the piece under this promotion rule."""
-        known = {
-            self.kind: self.piece,
+        known: dict[str, Any] = {
             "occasion": self.occasion,
             "content": self.content.digest,
             "rule": rule,
             "run": None,
             "source": "imported",
         }
+        named = {**known, self.kind: self.piece}
         match self.kind:
             case "hint":
-                return HintRecorded.model_validate({**known, "confidence": self.rank})
+                return HintRecorded.model_validate({**named, "confidence": self.rank})
             case "exemplar":
                 form = "inject" if isinstance(self.change, InsertSteps) else "nudge"
-                return ExemplarCaptured.model_validate({**known, "form": form, "reward": self.rank})
+                return ExemplarCaptured.model_validate({**named, "form": form, "reward": self.rank})
             case "snippet":
-                return SnippetLearned.model_validate({**known, "title": self.title})
+                return SnippetLearned.model_validate({**named, "title": self.title})
             case "recipe":
-                return RecipeImported.model_validate({**known, "title": self.title})
+                return RecipeImported.model_validate({**named, "title": self.title})
+            case "skill" | "instruction":
+                facts = {"piece": self.piece, "kind": self.kind, "title": self.title}
+                return PieceProposed.model_validate({**known, **facts})
 
 
 class MemoryFile(FrozenModel):
@@ -136,7 +142,10 @@ def read_memory_file(text: str) -> tuple[MemoryFileEntry, ...]:
     twice = sorted(name for name, number in names.items() if number > 1)
     if twice:
         raise BadMemoryFile(actual=f"{twice[0]} is in it twice", expected="each piece once")
-    empty = next((entry for entry in entries if entry.kind in {"snippet", "recipe"} and not entry.title.strip()), None)
+    changing = next((entry for entry in entries if entry.kind in WHOLE_TEXTS and entry.change is not None), None)
+    if changing is not None:
+        raise BadMemoryFile(actual=f"{changing.kind} {changing.piece} has a change", expected="a text alone")
+    empty = next((entry for entry in entries if entry.kind not in _UNTITLED and not entry.title.strip()), None)
     if empty is not None:
         raise BadMemoryFile(actual=f"{empty.kind} {empty.piece} has no title", expected="a title")
     return entries

@@ -22,14 +22,24 @@ LEAST_SHARE: Final = 500_000
 """Least share of an occasion's words (millionths) that a step must contain if their intents differ."""
 
 _KEEPS_PAGE: Final = frozenset({"fill_field", "select_option"})
-_PREFIXES: Final[dict[PieceKind, str]] = {"hint": "hint", "exemplar": "ex", "snippet": "sn", "recipe": "rc"}
+_PREFIXES: Final[dict[PieceKind, str]] = {
+    "hint": "hint",
+    "exemplar": "ex",
+    "snippet": "sn",
+    "recipe": "rc",
+    "skill": "sk",
+    "instruction": "in",
+}
+WHOLE_TEXTS: Final[frozenset[PieceKind]] = frozenset({"skill", "instruction"})
+"""Kinds whose pieces are given whole to what they are meant for; they are no lines of advice and change no plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class OccasionPiece:
-    """A hint, exemplar, snippet or recipe. `rank` (millionths), then `wins`, break ties between pieces that fit a step.
+    """A piece of any kind but a rewrite. `rank` (millionths), then `wins`, break ties between pieces that fit a step.
 
-    A lesson in words has no `change`: it is told to models, and changes no plan.
+    A lesson in words has no `change`: it is told to models, and changes no plan. Skills and instructions have none
+    either, and are given whole.
     `embeddings` is the model that matches it in addition to its words, the same for all pieces of a memory, or None.
     """
 
@@ -50,8 +60,8 @@ class OccasionPiece:
 
     @property
     def is_in_words(self) -> bool:
-        """True if the piece is told and changes no plan."""
-        return self.change is None
+        """True if the piece is told as a line of advice and changes no plan."""
+        return self.change is None and self.kind not in WHOLE_TEXTS
 
     @property
     def words(self) -> str:

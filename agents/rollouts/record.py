@@ -108,13 +108,16 @@ def _stands(store: EventStore, request: Append) -> bool:
 
 
 def _is_held(store: EventStore, request: Append, outcome: Outcome) -> bool:
-    """True if the log holds a request of this outcome; False if it has another content there. Raises KeyTaken."""
+    """True if the log holds a request of this outcome; False if it has another content there. Raises KeyTaken.
+
+    What an earlier version of the vocabulary recorded is the same if it reads the same today.
+    """
     if not isinstance(outcome, KeyReused):
         return True
-    before = next(store.read(after=Position(outcome.first - 1), upto=outcome.first))
-    if before.stream != request.stream:
-        raise KeyTaken(key=request.key, actual=before.stream, expected=request.stream)
-    return False
+    before = list(store.read(after=Position(outcome.first - 1), upto=outcome.last))
+    if before[0].stream != request.stream:
+        raise KeyTaken(key=request.key, actual=before[0].stream, expected=request.stream)
+    return tuple(each.event for each in before) == tuple(request.events)
 
 
 def _finish(job: Job, played: Played) -> Append:

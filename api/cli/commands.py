@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "exemplars": ("pieces:exemplars", "Exemplars: list, show."),
     "curriculum": ("pieces:curriculum", "Curriculum: list, show."),
     "recipes": ("recipes:app", "Recipes: list, show."),
+    "instructions": ("pieces:instructions", "Instructions: list, show."),
     "failures": ("failures:app", "Failures: list the clusters."),
     "substrates": ("substrates:app", "Substrates: list, show."),
     "env": ("env:app", "Environments: add, list, probe, reset, observe, serve."),

@@ -1,4 +1,4 @@
-"""`flywheel hints`, `exemplars`, `curriculum`, `recipes`: what was learned of each kind, and on what evidence."""
+"""`flywheel hints`, `exemplars`, `curriculum`, `recipes` and `instructions`: what was learned, and on what evidence."""
 
 from __future__ import annotations
 
@@ -127,3 +127,4 @@ def describe_uplift(found: Uplift | None) -> str:
 
 
 hints, exemplars, curriculum = group_of("hint"), group_of("exemplar"), group_of("snippet")
+instructions = group_of("instruction")

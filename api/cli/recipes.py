@@ -23,7 +23,7 @@ ACTOR = "person"
 def export(
     file: Annotated[Path, typer.Argument(help="Where to write it.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
-    """Write hints, exemplars, snippets and recipes to a file, and rewrites as recipes of their step.
+    """Write the pieces of all kinds to a file, rewrites as recipes of their step.
 
     What is more than `import` takes goes into FILE-2 and so on.
     """

@@ -29,7 +29,7 @@ def _kinds(found: Tainted) -> tuple[tuple[str, tuple[str, ...]], ...]:
     return (
         ("runs", found.runs),
         ("rewrites learned from them", found.rewrites),
-        ("hints, exemplars, snippets and recipes learned from them", found.pieces),
+        ("other pieces of memory learned from them", found.pieces),
         ("datasets whose rows hold them", found.datasets),
         ("checkpoints learned from those", found.checkpoints),
         ("later checkpoints that go on from those (listed, not touched)", found.checkpoints_under),

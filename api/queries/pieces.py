@@ -1,4 +1,4 @@
-"""Pieces of memory of every kind: rewrites, hints, exemplars, snippets and recipes, and the record of each."""
+"""Pieces of memory of every kind, and the record of each."""
 
 from __future__ import annotations
 
@@ -151,12 +151,38 @@ class RecipeAnswer(PieceAnswer[PieceState], frozen=True):
     piece: PieceState = msgspec.field(name="recipe")
 
 
+class SkillPieceList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Skills in order of id; `next` is the id to continue after, null where no more follow."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="skill_pieces")
+
+
+class SkillPieceAnswer(PieceAnswer[PieceState], frozen=True):
+    """One skill and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="skill")
+
+
+class InstructionList(PieceList[PieceState], frozen=True, kw_only=True):
+    """Instructions in order of id; `next` is the id to continue after, null where no more follow."""
+
+    pieces: tuple[PieceState, ...] = msgspec.field(name="instructions")
+
+
+class InstructionAnswer(PieceAnswer[PieceState], frozen=True):
+    """One instruction and what it was before, oldest first."""
+
+    piece: PieceState = msgspec.field(name="instruction")
+
+
 LISTS: Final[Mapping[PieceKind, type[PieceList[Any]]]] = {
     "rewrite": RewriteList,
     "hint": HintList,
     "exemplar": ExemplarList,
     "snippet": SnippetList,
     "recipe": RecipeList,
+    "skill": SkillPieceList,
+    "instruction": InstructionList,
 }
 SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
     "rewrite": RewriteAnswer,
@@ -164,7 +190,11 @@ SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
     "exemplar": ExemplarAnswer,
     "snippet": SnippetAnswer,
     "recipe": RecipeAnswer,
+    "skill": SkillPieceAnswer,
+    "instruction": InstructionAnswer,
 }
+LISTED_BY: Final[Mapping[PieceKind, str]] = {kind: "skills" if kind == "skill" else FOLDS[kind].name for kind in FOLDS}
+"""The command that lists each kind of piece. Skills are listed with those that are no pieces."""
 
 
 def find_pieces(views: Views, kind: PieceKind, *, after: str | None = None, limit: int | None = None) -> PieceList[Any]:
@@ -204,7 +234,7 @@ def show_piece(
 ) -> PieceAnswer[Any]:
     """A piece with a page of its history. Raises Unknown."""
     fold = FOLDS[kind]
-    way_out = f"List them with `flywheel {fold.name} list` or GET /v1/{fold.name}."
+    way_out = f"List them with `flywheel {LISTED_BY[kind]} list` or GET /v1/{fold.name}."
     state = find_state(views, fold, piece, what=kind, way_out=way_out)
     history, following = page_history(views, fold, piece, after=after, limit=limit)
     return SINGLES[kind](piece=state, history=history, next=following)

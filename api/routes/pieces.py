@@ -1,4 +1,4 @@
-"""Hints, exemplars, snippets and recipes: what was recorded, and how well it worked."""
+"""Pieces of every kind but rewrites: what was recorded, and how well it worked."""
 
 from __future__ import annotations
 

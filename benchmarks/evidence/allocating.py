@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from agents.learning.allocator import KINDS, Value, choose_substrate
+from agents.learning.allocator import Value, choose_substrate
 from eventlog.events import Forgetting, Substrate
 
 PULLS, GROUPS = 480, 12
 """Runs of a simulation, and those of a round, which are credited together."""
 
 _WHOLE = 1_000_000
-ARMS: tuple[Substrate, ...] = tuple(sorted(KINDS))
+ARMS: tuple[Substrate, ...] = ("curriculum", "exemplars", "hints", "recipes", "rewrites")
 WORTH = dict(zip(ARMS, (0.2, 0.4, 0.8, 0.5, 0.05), strict=True))
 BEST, BAD = ARMS[2], 0.05
 

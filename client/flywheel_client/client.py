@@ -26,7 +26,7 @@ from .records import (
 )
 from .tables import Progress, Rows
 
-Memory = Literal["rewrites", "hints", "exemplars", "curriculum", "recipes"]
+Memory = Literal["rewrites", "hints", "exemplars", "curriculum", "recipes", "skill_pieces", "instructions"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -66,8 +66,8 @@ NAMES: dict[str, str] = {
     "memory": (
         "Artifact ChoiceReason Decay ExemplarCaptured Forgetting HintRecorded Memory MemoryQuarantined MemoryScope "
         "Occasion "
-        "PieceKind PieceSource PieceTried RecipeImported SnippetLearned Substrate SubstrateChosen "
-        "SubstrateCredited artifact_name"
+        "PieceKind PieceProposed PieceSource PieceTried ProposedKind RecipeImported SnippetLearned Substrate "
+        "SubstrateChosen SubstrateCredited artifact_name"
     ),
     "models": "CheckName ModelRole Said Sampling",
     "plans": "ActionName Spec Step StepType TaskSpec Template places unroll",

@@ -11,7 +11,10 @@ from .event import BlobAddress, Count, Digest, Event, FrozenModel, Micro, Name, 
 from .plans import StepType
 from .rewrites import EnvSeed, PromotionRule
 
-PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe"]
+PieceKind = Literal["rewrite", "hint", "exemplar", "snippet", "recipe", "skill", "instruction"]
+
+ProposedKind = Literal["skill", "instruction"]
+"""The kinds that PieceProposed records; each other kind has an event of its own."""
 
 
 class MemoryScope(FrozenModel):
@@ -137,9 +140,31 @@ class RecipeImported(Event):
     source: PieceSource
 
 
-class MemoryQuarantined(Event):
-    """A piece was quarantined: it is excluded from every later artifact until new evidence clears it."""
+class PieceProposed(Event):
+    """A piece of a kind without an event of its own was proposed. It is in words: its content has a text, no change.
 
+    A skill is Markdown that the manager of a delegation loop may give to workers; `title` is its name in the
+    catalogue. An instruction is a text that an agent gets before its task; `title` says what it is for.
+    """
+
+    type: Literal["PieceProposed"] = "PieceProposed"
+    piece: Name
+    kind: ProposedKind
+    occasion: Occasion
+    title: str
+    content: BlobAddress
+    rule: PromotionRule
+    run: Name | None
+    source: PieceSource
+
+
+class MemoryQuarantined(Event):
+    """A piece was quarantined: it is excluded from every later artifact until new evidence clears it.
+
+    In version 1 it was no skill and no instruction.
+    """
+
+    schema_version: ClassVar[int] = 2
     type: Literal["MemoryQuarantined"] = "MemoryQuarantined"
     piece: Name
     kind: PieceKind
@@ -152,9 +177,10 @@ class PieceTried(Event):
 
     The run carried the piece and its siblings did not, or the piece was `withheld` from this run only. `won` is True if
     the run passed its oracle, `control_successes` is the number of `control_runs` that did. Trials that carried a
-    rewrite are recorded as RewriteWon and RewriteLost.
+    rewrite are recorded as RewriteWon and RewriteLost. In version 1 it was no skill and no instruction.
     """
 
+    schema_version: ClassVar[int] = 2
     type: Literal["PieceTried"] = "PieceTried"
     piece: Name
     kind: PieceKind
@@ -166,8 +192,8 @@ class PieceTried(Event):
     env_seed: EnvSeed = None
 
 
-Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes"]
-"""A way to learn. Each has one kind of piece: hint, exemplar, rewrite, snippet (curriculum) and recipe."""
+Substrate = Literal["hints", "exemplars", "rewrites", "curriculum", "recipes", "skills", "instructions"]
+"""A way to learn. Each has one kind of piece; that of the curriculum is the snippet."""
 
 ChoiceReason = Literal["unknown", "explore", "exploit"]
 """unknown: it has no credited run in the cluster. exploit: its value is highest. explore: drawn though it is not."""
@@ -199,10 +225,10 @@ class SubstrateChosen(Event):
 
     With `forgetting` the substrate was chosen by discounted Thompson sampling, and `epsilon` and `decay` are None. In
     version 1 it was chosen by epsilon-greedy over the means of all credited runs, with the probability `epsilon` of
-    exploring, and `forgetting` is None.
+    exploring, and `forgetting` is None. Up to version 2 it was neither skills nor instructions.
     """
 
-    schema_version: ClassVar[int] = 2
+    schema_version: ClassVar[int] = 3
     type: Literal["SubstrateChosen"] = "SubstrateChosen"
     environment: Name
     cluster: Name
@@ -222,9 +248,11 @@ class SubstrateCredited(Event):
     """The result of a choice: the run with the substrate, compared with frozen siblings of the same instance.
 
     `gain` is the run's reward minus the mean of its `control_runs`; None if one of these rewards is unknown. `cost` is
-    the run's, in micro-dollars. If no piece of the substrate `applied`, the run is no evidence about it.
+    the run's, in micro-dollars. If no piece of the substrate `applied`, the run is no evidence about it. In version 1
+    it was neither skills nor instructions.
     """
 
+    schema_version: ClassVar[int] = 2
     type: Literal["SubstrateCredited"] = "SubstrateCredited"
     environment: Name
     cluster: Name

@@ -46,7 +46,7 @@ class ArmRun(FrozenModel):
 
 
 class Applied(FrozenModel):
-    """A piece of memory that changed a run's plan, and the index of the changed step."""
+    """A piece of memory that changed a run's plan, and the index of the changed step; or one that the run was told."""
 
     piece: Name
     kind: PieceKind
@@ -150,9 +150,10 @@ class RunStarted(Event):
 
     `subject` is the pseudonym of the person whose data the run reads or writes: its blobs can be erased. `conflicts`
     are pieces dropped in favour of others at the same step. These two fields are omitted when stored empty, so older
-    events keep their digest and their append key's content.
+    events keep their digest and their append key's content. In version 1 no skill and no instruction was `applied`.
     """
 
+    schema_version: ClassVar[int] = 2
     type: Literal["RunStarted"] = "RunStarted"
     run: Name
     spec: Spec

@@ -50,6 +50,7 @@ AnyEvent = (
     | memory.ExemplarCaptured
     | memory.SnippetLearned
     | memory.RecipeImported
+    | memory.PieceProposed
     | memory.MemoryQuarantined
     | memory.PieceTried
     | memory.SubstrateChosen

@@ -91,6 +91,19 @@ def test_a_run_that_was_started_otherwise_is_missing_for_who_is_alone_on_the_sit
     assert [(event.run, event.reason) for event in missing(empty_house)] == [(job.run, "platform_error")]
 
 
+def test_a_run_that_an_earlier_version_of_the_vocabulary_started_is_gone_on_with(
+    empty_house: House, client: EnvClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs([0])[:1]
+    start, plan = start_facts(job)
+    empty_house.blobs.put([plan])
+    with monkeypatch.context() as earlier:
+        earlier.setattr(RunStarted, "schema_version", 1)
+        empty_house.store.append([Append(f"run/{job.run}", (start,), "runner", key=f"start:{job.run}")])
+    assert play_one(empty_house, means(client), job, independent(job.run)).stands
+    assert [row.schema_version for row in empty_house.store.read_stored(types=["RunStarted"])] == [1]
+
+
 def test_a_session_begins_fresh_under_another_sweeps_name(empty_house: House, client: EnvClient) -> None:
     play_one(empty_house, means(client), of_alex(0), ALEX)
     play_one(empty_house, means(client), of_alex(1), ALEX)

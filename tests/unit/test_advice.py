@@ -70,6 +70,14 @@ def test_a_lesson_in_words_of_any_kind_is_told_in_its_cluster_alone_and_fits_no_
         piece.at((ENGINE,), 0)
 
 
+@pytest.mark.parametrize("kind", ["skill", "instruction"])
+def test_a_text_that_is_given_whole_is_no_line_of_advice(kind: PieceKind) -> None:
+    piece = in_words("Ask first.", kind)
+    assert not piece.is_in_words
+    assert named(piece) == []
+    assert not any(fits(piece, SITE, PLAN, place) for place in range(len(PLAN)))
+
+
 def test_a_lesson_is_another_one_in_another_cluster_and_with_other_words() -> None:
     names = {in_words("Ask.").piece, in_words("Ask.", cluster="d").piece, in_words("Look.").piece}
     assert len(names) == 3

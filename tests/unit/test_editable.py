@@ -24,6 +24,7 @@ from eventlog.events import (
     InsertSteps,
     Occasion,
     PairedRule,
+    PieceProposed,
     PreferTarget,
     RecipeImported,
     ReplaceUrl,
@@ -42,7 +43,9 @@ SNIPPET = MemoryFileEntry(
     kind="snippet", occasion=AT, title="Boats", text="", change=FollowLink(page="/", label="Boats")
 )
 RECIPE = MemoryFileEntry(kind="recipe", occasion=AT, title="ask", text="", change=InsertSteps(steps=(ASK, ASK)))
-ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE)
+SKILL = MemoryFileEntry(kind="skill", occasion=AT, title="engines", text="# Engines\n\nThey are in the report.")
+INSTRUCTION = MemoryFileEntry(kind="instruction", occasion=AT, title="system", text="Read the whole page first.")
+ALL = (HINT, EXEMPLAR, SNIPPET, RECIPE, SKILL, INSTRUCTION)
 
 
 def write_memory_file(entries: Iterable[MemoryFileEntry]) -> str:
@@ -64,9 +67,9 @@ def test_what_one_file_may_not_hold_goes_into_several_that_can_be_read(
     monkeypatch: pytest.MonkeyPatch, bound: str, most: int
 ) -> None:
     monkeypatch.setattr(memory_file, bound, most)
-    texts = write_memory_files(ALL)
+    texts = write_memory_files(ALL[:4])
     read = [entry for text in texts for entry in read_memory_file(text)]
-    assert (len(texts), sorted(entry.piece for entry in read)) == (2, sorted(entry.piece for entry in ALL))
+    assert (len(texts), sorted(entry.piece for entry in read)) == (2, sorted(entry.piece for entry in ALL[:4]))
     assert bound != "MOST_BYTES" or max(len(text.encode()) for text in texts) <= most
 
 
@@ -103,8 +106,16 @@ def test_a_piece_twice_or_a_recipe_without_a_name_refuses_the_file() -> None:
         read_memory_file(write_memory_file([RECIPE.model_copy(update={"title": " "})]))
 
 
+@pytest.mark.parametrize("entry", [SKILL, INSTRUCTION])
+def test_a_skill_and_an_instruction_have_a_title_and_no_change(entry: MemoryFileEntry) -> None:
+    with pytest.raises(BadMemoryFile, match="no title"):
+        read_memory_file(write_memory_file([entry.model_copy(update={"title": ""})]))
+    with pytest.raises(BadMemoryFile, match="a text alone"):
+        read_memory_file(write_memory_file([entry.model_copy(update={"change": HINT.change})]))
+
+
 def test_each_kind_becomes_its_own_fact_with_nobodys_run() -> None:
-    kinds = (HintRecorded, ExemplarCaptured, SnippetLearned, RecipeImported)
+    kinds = (HintRecorded, ExemplarCaptured, SnippetLearned, RecipeImported, PieceProposed, PieceProposed)
     for entry, kind in zip(ALL, kinds, strict=True):
         event = entry.event(PairedRule())
         assert isinstance(event, kind)

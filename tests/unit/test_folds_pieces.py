@@ -25,13 +25,16 @@ RECORDED: dict[PieceKind, str] = {
     "exemplar": "ExemplarCaptured",
     "snippet": "SnippetLearned",
     "recipe": "RecipeImported",
+    "skill": "PieceProposed",
+    "instruction": "PieceProposed",
 }
 KINDS = pytest.mark.parametrize("kind", LOOSE)
 PAIRED = PairedRule().model_dump(mode="json")
 
 
 def recorded(kind: PieceKind, run: str | None = "finder", rule: object = PAIRED, piece: str = "w") -> Any:
-    return sample(RECORDED[kind], **{kind: piece, "rule": rule, "run": run})
+    named: dict[str, str] = {"piece": piece, "kind": kind} if RECORDED[kind] == "PieceProposed" else {str(kind): piece}
+    return sample(RECORDED[kind], **named, rule=rule, run=run)
 
 
 def tried(kind: PieceKind, won: bool, successes: int, *, withheld: bool = False, run: str = "r") -> Any:
@@ -106,6 +109,7 @@ def test_rank_form_and_title_are_those_of_the_kind() -> None:
     )
     assert after("snippet", "").title == sample("SnippetLearned").title
     assert after("recipe", "").title == sample("RecipeImported").title
+    assert after("skill", "").title == after("instruction", "").title == sample("PieceProposed").title
 
 
 @KINDS

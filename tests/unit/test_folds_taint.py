@@ -77,6 +77,15 @@ def test_one_fact_is_one_key_whatever_it_is_about() -> None:
     assert sorted(state.since for state in found.values()) == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.parametrize("kind", ["skill", "instruction"])
+def test_a_piece_whose_event_names_its_kind_is_learned_from_its_run(kind: str) -> None:
+    proposed = sample("PieceProposed", piece="p-1", kind=kind, run="r1")
+    (fact,) = states(TAINT, proposed, sample("PieceProposed", piece="p-2", kind=kind, run=None)).values()
+    assert (fact.piece, fact.kind, fact.runs) == ("p-1", kind, ("r1",))
+    found = trace_taint(views(started("r1"), proposed), ["r1"], lambda *_: False)
+    assert (found.pieces, found.rewrites) == (("p-1",), ())
+
+
 def test_a_state_never_grows_with_the_number_of_events() -> None:
     story = [event for n in range(50) for event in (started(f"r{n}", subject="ann"), withdrawn(f"r{n}"))]
     assert max(len(state.runs) for state in states(TAINT, *story).values()) == 1

@@ -40,6 +40,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "ExemplarCaptured": ("content",),
     "SnippetLearned": ("content",),
     "RecipeImported": ("content",),
+    "PieceProposed": ("content",),
     "EvaluationOpened": ("champion.memory.digest", "challenger.memory.digest"),
     "VerdictReached": ("verdict.champion.artifact.memory.digest", "verdict.challenger.artifact.memory.digest"),
 }

@@ -63,6 +63,12 @@ LEARNED = st.one_of(
     st.builds(lambda piece, run: sample("SnippetLearned", snippet=piece, run=run), PIECES, st.none() | RUNS_OF),
     st.builds(lambda piece, run: sample("RecipeImported", recipe=piece, run=run), PIECES, st.none() | RUNS_OF),
     st.builds(
+        lambda piece, kind, run: sample("PieceProposed", piece=piece, kind=kind, run=run),
+        PIECES,
+        st.sampled_from(["skill", "instruction"]),
+        st.none() | RUNS_OF,
+    ),
+    st.builds(
         lambda piece, kind, run, withheld: sample("PieceTried", piece=piece, kind=kind, run=run, withheld=withheld),
         PIECES,
         KINDS,
