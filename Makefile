@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -53,6 +53,9 @@ test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters
 
 test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real package, probed and played (installs 470 MB beside the rest)
 	@FLYWHEEL_TEST_OPENENV=.openenv-venv/bin/python $(BIN)/python -m pytest tests/unit/test_openenv.py $(ARGS)
+
+test-mlflow: .venv/.dev .mlflow-venv/.ready ## the champion mirrored to a real MLflow server, across kills (installs 850 MB beside the rest)
+	@FLYWHEEL_TEST_MLFLOW=.mlflow-venv/bin/python $(BIN)/python -m pytest tests/integration/test_mirror.py $(ARGS)
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers on two models, and flips of the champion
 	@$(BIN)/python -m benchmarks.serving $(ARGS)
@@ -172,5 +175,11 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@.openenv-venv/bin/python -m pip install --quiet --requirement requirements/openenv.txt
 	@touch $@
 
+# MLflow wants older versions of our libraries, so its server has its own environment.
+.mlflow-venv/.ready: requirements/mlflow.txt
+	@test -x .mlflow-venv/bin/python || $(PYTHON) -m venv .mlflow-venv
+	@.mlflow-venv/bin/python -m pip install --quiet --requirement requirements/mlflow.txt
+	@touch $@
+
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv .openenv-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from projections.memories import LOOSE
+from projections.memories import FOLDS, LOOSE
 
 from .dashboard.application import mount_dashboard
 from .house import House
@@ -30,6 +30,7 @@ from .routes import (
     predict,
     problems,
     proxy,
+    reports,
     rewrites,
     runs,
     slices,
@@ -177,4 +178,6 @@ def _guard_router() -> APIRouter:
         v1.include_router(resource.router)
     for kind in LOOSE:
         v1.include_router(pieces.router_of(kind))
+    for each in FOLDS:
+        v1.include_router(reports.reports_router(each))
     return v1

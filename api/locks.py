@@ -82,6 +82,13 @@ def training_alone(engine: Engine, training: str) -> Iterator[None]:
 
 
 @contextmanager
+def mirroring_alone(engine: Engine, registry: str) -> Iterator[None]:
+    """Hold the lock of the process that mirrors the champion to a registry, waiting for it."""
+    with _waiting_for(engine, "mirror", registry):
+        yield
+
+
+@contextmanager
 def only_deliverer(house: House) -> Iterator[House | None]:
     """Hold the lock of the process that delivers to webhooks; yields None if another process holds it.
 

@@ -229,7 +229,9 @@ class Settings(BaseSettings):
         "10.1.0.0/16, 127.0.0.1; unset: none",
     )
 
-    token: SecretStr | None = Field(default=None, description="a token of the REST API that `flywheel doctor` checks")
+    token: SecretStr | None = Field(
+        default=None, description="a token of the REST API: `--server` sends it, `flywheel doctor` checks it"
+    )
 
     @property
     def archive_folder(self) -> Path:
@@ -288,6 +290,12 @@ def read_secret(variable: str) -> SecretStr | None:
     """The value of an environment variable that a registration names; None if it is unset or empty."""
     value = os.environ.get(variable)
     return SecretStr(value) if value else None
+
+
+def keep_mlflow_quiet() -> None:
+    """Turn off MLflow's usage reports and its minutes of retries. Must run before MLflow is imported."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
 
 
 def keep_ray_quiet() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from eventlog.events import Verdict
+from eventlog.events import ArmSummary, Artifact, Rules, Verdict, Visible
 
 from .explain import describe_claim, describe_visible
 from .figures import decimal
@@ -53,6 +53,25 @@ def explain_decision(verdict: Verdict) -> list[tuple[str, str]]:
             "all else, while the benchmark can judge; --spend tells it and costs one challenger's alpha",
         ),
     ]
+
+
+def shows_figures(told: Mapping[str, Any]) -> bool:
+    """True if a verdict as it is told has its sealed figures."""
+    return told["champion"]["runs"] is not None
+
+
+def read_told(told: Mapping[str, Any]) -> Verdict:
+    """A verdict as it is told. Of one without its sealed figures, only what `explain_decision` reads may be read."""
+    if shows_figures(told):
+        return Verdict.model_validate(told, strict=False)
+    arms = {
+        name: ArmSummary.model_construct(artifact=Artifact.model_validate(told[name]["artifact"], strict=False))
+        for name in ("champion", "challenger")
+    }
+    visible = None if told["visible"] is None else Visible.model_validate(told["visible"], strict=False)
+    parts = {**arms, "rules": Rules.model_validate(told["rules"], strict=False), "visible": visible}
+    lists = {name: tuple(told.get(name) or ()) for name in ("reasons", "one_answer")}
+    return Verdict.model_construct(**{**told, **parts, **lists})
 
 
 def hide_figures(verdict: Mapping[str, Any], read: Verdict) -> dict[str, Any]:

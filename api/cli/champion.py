@@ -12,15 +12,18 @@ from gate.figures import count_noun
 from projections.champions import ChampionState
 
 from ..errors import NoReason
-from ..queries.champion import champion_history, show_champion
+from ..queries.champion import ChampionAnswer, ChampionHistory, champion_history, show_champion
+from .champion_mirror import mirror
 from .output import ERR, AsJson, AsOf, confirm_always, emit_json, open_project, print_facts, print_rows, say
+from .sources import Server, open_source
 
 if TYPE_CHECKING:
     from gate.promote import Pointed
 
     from ..history.champion_moves import BackPreview, PointPreview
 
-app = typer.Typer(help="The champion: show, history, point, back.", no_args_is_help=True)
+app = typer.Typer(help="The champion: show, history, point, back, mirror.", no_args_is_help=True)
+app.command()(mirror)
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ACTOR = "operator"
@@ -32,11 +35,11 @@ def _row(state: ChampionState) -> dict[str, Any]:
 
 
 @app.command()
-def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
+def show(as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show who is champion, since when, who moved it, and on what evidence."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        row = {**_row(show_champion(views).champion), "as_of": views.upto}
+    with open_source(server, as_of) as source:
+        found = source.read(ChampionAnswer, "/v1/champion", lambda _house, views: show_champion(views))
+        row = {**_row(found.champion), "as_of": source.upto}
     if as_json:
         emit_json(row)
     else:
@@ -46,11 +49,18 @@ def show(as_of: AsOf = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def history(as_of: AsOf = None, as_json: AsJson = False) -> None:
+def history(as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """List every champion there was."""
-    with open_project() as house:
-        found = champion_history(house.views_at(as_of))
-    rows = [_row(change.state) for change in found.history if change.state is not None]
+    with open_source(server, as_of) as source:
+        found, _ = source.pages(
+            ChampionHistory,
+            "history",
+            "/v1/champion/history",
+            lambda _house, views: champion_history(views),
+            after=None,
+            limit=None,
+        )
+    rows = [_row(change.state) for change in found if change.state is not None]
     columns = ("since", "champion", "by", "actor", "evaluation", "reason")
     print_rows(rows, columns, as_json=as_json, empty="no champion yet; `flywheel run` points the first one")
 

@@ -9,7 +9,12 @@ from typing import Annotated
 import msgspec
 import typer
 
+from ..errors import Unknown
 from ..queries.checkpoints import (
+    CHECKPOINTS_LISTED,
+    DIGEST,
+    CheckpointAnswer,
+    CheckpointPage,
     LineageAnswer,
     LineageStep,
     Touched,
@@ -37,6 +42,7 @@ from .output import (
     say_more,
     spinner,
 )
+from .sources import LogSource, Server, Source, open_source, refuse_options
 from .train import BaseOf, row_of_checkpoint, training_bar
 
 app = typer.Typer(help="Checkpoints: list, show, lineage, export, publish, verify.", no_args_is_help=True)
@@ -57,22 +63,35 @@ FormOf = Annotated[As, typer.Option("--form", help="The form to write.")]
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN,
+    after: After = None,
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """List checkpoints. Those of one page come in the order in which they were saved; pages are in order of digest."""
-    with open_project() as house:
-        found = page_checkpoints(house.views_at(as_of), after=after, limit=limit)
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            CheckpointPage,
+            "checkpoints",
+            "/v1/checkpoints",
+            lambda _house, views: page_checkpoints(views, after=after, limit=limit),
+            after,
+            limit,
+        )
     columns = ("checkpoint", "algorithm", "parent", "base", "dataset", "since")
-    rows = msgspec.to_builtins(sorted(found.checkpoints, key=lambda state: state.since))
+    rows = msgspec.to_builtins(sorted(found, key=lambda state: state.since))
     empty = none_of("checkpoints", "`flywheel train` makes one", after)
     print_rows(rows, columns, as_json=as_json, empty=empty)
-    say_more(found.next)
+    say_more(following)
 
 
 @app.command()
-def show(checkpoint: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def show(checkpoint: Named, as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show a checkpoint: its origin, how it was trained, its files, and where it was published."""
-    with open_project() as house:
-        found = show_checkpoint(house.views_at(as_of), checkpoint)
+    with open_source(server, as_of) as source:
+        found = _find_in_source(source, checkpoint)
     row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
     emit_json(row) if as_json else print_facts(list(row.items()))
 
@@ -83,19 +102,24 @@ def lineage_(
     *,
     run: Annotated[str | None, typer.Option(help="Show every checkpoint that this run contributed to instead.")] = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Trace a checkpoint to its dataset, groups, runs and events, or a run to every checkpoint it contributed to."""
     if (checkpoint is None) == (run is None):
         raise typer.BadParameter("expected either a checkpoint or --run, not both")
-    with open_project() as house, spinner("making the rows"):
-        views = house.views_at(as_of)
-        if run is not None:
-            found: LineageAnswer | Touched = checkpoints_touched(house, views, run)
+    refuse_options(server, {"--run": run}, "the datasets that a run is in are made again where the log is")
+    with open_source(server, as_of) as source, spinner("making the rows"):
+        if run is not None and isinstance(source, LogSource):
+            found: LineageAnswer | Touched = checkpoints_touched(source.house, source.views, run)
         else:
-            digest = find_weights(views, str(checkpoint)).checkpoint
+            digest = _find_in_source(source, str(checkpoint)).checkpoint.checkpoint
             with erased_as_json({"checkpoint": digest}, as_json=as_json):
-                found = lineage(house, views, digest)
+                found = source.read(
+                    LineageAnswer,
+                    f"/v1/checkpoints/{digest}/lineage",
+                    lambda house, views: lineage(house, views, digest),
+                )
     plain = msgspec.to_builtins(found)
     if as_json:
         emit_json(plain)
@@ -104,6 +128,14 @@ def lineage_(
             _say_step(step)
     else:
         print_facts([(name, ", ".join(value) if isinstance(value, list) else value) for name, value in plain.items()])
+
+
+def _find_in_source(source: Source, name: str) -> CheckpointAnswer:
+    """A checkpoint and its stage. Raises Unknown."""
+    if not DIGEST.fullmatch(name):
+        raise Unknown(what="checkpoint", actual=name, way_out=CHECKPOINTS_LISTED)
+    path = f"/v1/checkpoints/{name}"
+    return source.read(CheckpointAnswer, path, lambda _house, views: show_checkpoint(views, name))
 
 
 def _say_step(step: LineageStep) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from functools import cached_property
 from importlib import import_module
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.completion import completion_init  # type: ignore[attr-defined]  # it has no other public place
@@ -68,12 +68,48 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "benchmark": ("benchmark:app", "Benchmarks: freeze, refresh, list, show."),
     "gate": ("gate:app", "The gate: run, list, ledger, explain, verify."),
     "blobs": ("blobs:app", "Blobs: list, verify, sweep."),
-    "champion": ("champion:app", "The champion: show, history, point, back."),
+    "champion": ("champion:app", "The champion: show, history, point, back, mirror."),
     "artifact": ("artifact:app", "Artifacts: show."),
     "webhook": ("webhook:app", "Webhooks: add, list, remove."),
     "token": ("token:app", "Tokens: issue, list, revoke."),
 }
 """`module:attribute` below `api.cli`, and the first sentence of the command's help."""
+
+
+SERVED: dict[str, str] = {
+    "champion show": "/v1/champion",
+    "champion history": "/v1/champion/history",
+    "runs list": "/v1/runs",
+    "runs show": "/v1/runs/{run}",
+    "rewrites list": "/v1/reports/rewrites",
+    "rewrites show": "/v1/reports/rewrites/{piece}",
+    "hints list": "/v1/reports/hints",
+    "hints show": "/v1/reports/hints/{piece}",
+    "exemplars list": "/v1/reports/exemplars",
+    "exemplars show": "/v1/reports/exemplars/{piece}",
+    "curriculum list": "/v1/reports/curriculum",
+    "curriculum show": "/v1/reports/curriculum/{piece}",
+    "recipes list": "/v1/reports/recipes",
+    "recipes show": "/v1/reports/recipes/{piece}",
+    "failures list": "/v1/failure-clusters",
+    "substrates list": "/v1/substrates",
+    "substrates show": "/v1/substrates/{cluster}",
+    "env list": "/v1/environments",
+    "dataset list": "/v1/datasets",
+    "dataset show": "/v1/datasets/{digest}",
+    "dataset card": "/v1/datasets/{digest}/card",
+    "dataset export": "/v1/datasets/{digest}/rows",
+    "checkpoint list": "/v1/checkpoints",
+    "checkpoint show": "/v1/checkpoints/{digest}",
+    "checkpoint lineage": "/v1/checkpoints/{digest}/lineage",
+    "gate list": "/v1/verdicts",
+    "gate explain": "/v1/verdicts/{evaluation}",
+    "gate ledger": "/v1/benchmarks/{benchmark}/ledger",
+    "outcomes": "/v1/outcomes",
+    "diff": "/v1/diff",
+    "log tail": "/v1/events",
+}
+"""The commands that take --server, and the path whose answer each prints."""
 
 
 class LazyCommand(TyperCommand):
@@ -109,6 +145,28 @@ class LazyCommand(TyperCommand):
         return self.command.shell_complete(ctx, incomplete)
 
 
+def _options() -> list[Any]:
+    """The options of `flywheel` itself."""
+    around = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    @around.callback()
+    def options(
+        version: Annotated[
+            bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+        ] = False,
+    ) -> None: ...
+
+    return typer.main.get_group(around).params
+
+
+def _print_version(asked: bool) -> None:  # noqa: FBT001 the parser calls it so
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"flywheel {version('flywheel')}")
+        raise typer.Exit
+
+
 def every_command() -> TyperGroup:
     """The command `flywheel` with all subcommands, none of them imported yet."""
     completion_init()  # a shell that completes asks for the same command, by a variable
@@ -118,5 +176,6 @@ def every_command() -> TyperGroup:
         epilog="docs/glossary.md explains the terms. `flywheel COMMAND --help` shows the options of a command.",
         no_args_is_help=True,
         rich_markup_mode=None,
+        params=_options(),
         commands={name: LazyCommand(name, where, line) for name, (where, line) in COMMANDS.items()},
     )

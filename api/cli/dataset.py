@@ -19,7 +19,7 @@ from ..datasets.freeze import DatasetSummary
 from ..datasets.judged import calibration_of, describe_calibration
 from ..datasets.multi_call import RunsOfRows
 from ..house import House
-from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row, page_frozen
+from ..queries.datasets import Frozen, find_dataset, find_frozen, find_slice, frozen_row
 from . import dataset_options as options
 from .dataset_options import DatasetKind, query_from_options
 from .in_words import dataset_facts, refusals_in_words
@@ -41,6 +41,8 @@ from .output import (
     spinner,
 )
 from .row_files import refuse_file, write_rows, write_whole
+from .served_datasets import find_in_source, page_of_source, save_card, save_rows
+from .sources import Server, open_source
 
 app = typer.Typer(help="Datasets: build, slice, list, show, export, verify, card.", no_args_is_help=True)
 Named = Annotated[
@@ -158,10 +160,16 @@ def slice_(
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN,
+    after: After = None,
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """List datasets by digest, then slices by group."""
-    with open_project() as house:
-        found, following = page_frozen(house.views_at(as_of), after=after, limit=limit)
+    with open_source(server, as_of) as source:
+        found, following = page_of_source(source, after, limit)
     rows = [msgspec.to_builtins(frozen_row(state)) for state in found]
     columns = ("dataset", "kind", "rows", "groups", "group", "upto")
     empty = none_of("datasets", "`flywheel dataset build` freezes one", after)
@@ -170,10 +178,10 @@ def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json
 
 
 @app.command()
-def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def show(dataset: Named, as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show one dataset: its query, position and size, and how many runs were refused for which reason."""
-    with open_project() as house:
-        found = find_frozen(house.views_at(as_of), dataset)
+    with open_source(server, as_of) as source:
+        found = find_in_source(source, dataset)
     _show(found, as_json=as_json)
 
 
@@ -181,9 +189,15 @@ def show(dataset: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
 def export(
     dataset: Named,
     file: Annotated[Path, typer.Argument(help="Where to write: .parquet, .ndjson or .arrow.")],
+    server: Server = None,
 ) -> None:
     """Write a dataset's rows to a file."""
     refuse_file(file, (*_WRITTEN, ".arrow"))
+    if server is not None:
+        with spinner("fetching the rows"):
+            rows = save_rows(server, dataset, file)
+        say(f"{rows} rows are in {file}")
+        return
     with open_project() as house, spinner("making the rows"):
         frozen = find_frozen(house.views(), dataset)
         made = write_whole(file, lambda part: freeze.again(frozen, lambda: write_rows(house, frozen, part)))
@@ -209,11 +223,19 @@ def verify(dataset: Named, as_json: AsJson = False) -> None:
 
 @app.command()
 def card(
-    dataset: Named, file: Annotated[Path | None, typer.Option(help="Write the card to this file instead.")] = None
+    dataset: Named,
+    file: Annotated[Path | None, typer.Option(help="Write the card to this file instead.")] = None,
+    server: Server = None,
 ) -> None:
-    """Print a dataset's card in Markdown: its content, what was refused, its columns, and its origin."""
-    with open_project() as house, spinner("making the rows"):
-        text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
+    """Print a dataset's card in Markdown: its content, what was refused, its columns, and its origin.
+
+    A server has no cards of slices.
+    """
+    if server is None:
+        with open_project() as house, spinner("making the rows"):
+            text = card_of(house.store, house.blobs, house.views, find_frozen(house.views(), dataset))
+    else:
+        text = save_card(server, dataset)
     if file is None:
         typer.echo(text, nl=False)
     else:

@@ -10,6 +10,7 @@ import typer
 
 from eventlog.store import START
 from gate.figures import count_noun, decimal, dollars
+from projections.engine.views import PostgresViews
 from projections.moves import (
     ChampionChange,
     ClusterMoved,
@@ -20,10 +21,12 @@ from projections.moves import (
     VerdictMoved,
 )
 
+from ..house import House
 from ..positions import read_position
 from ..queries.changes import describe_change
-from ..queries.difference import show_difference
-from .output import AsJson, emit_json, open_project, say
+from ..queries.difference import DifferenceAnswer, show_difference
+from .output import AsJson, emit_json, say
+from .sources import Server, open_source
 
 SHORT = 12
 
@@ -33,15 +36,19 @@ def diff(
     end: Annotated[
         str | None, typer.Option("--to", metavar="POSITION|TIME", help="The later position or time. Default: the head.")
     ] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List what changed between two positions of the log.
 
     Covers the champion, rewrites, runs, failures, verdicts and costs.
     """
-    with open_project() as house:
-        earlier = read_position(house.store, start) or START
-        found = show_difference(house.views(earlier), house.views_at(end)).diff
+
+    def read_log(house: House, views: PostgresViews) -> DifferenceAnswer:
+        return show_difference(house.views(read_position(house.store, start) or START), views)
+
+    with open_source(server, None if server is not None else end) as source:
+        found = source.read(DifferenceAnswer, "/v1/diff", read_log, **{"from": start, "to": end}).diff
     if as_json:
         emit_json(found)
         return

@@ -21,7 +21,7 @@ from projections.environments import EnvironmentState
 
 from ..environments.connect import TOKEN, Where
 from ..environments.registration import register_environment
-from ..queries.environments import list_environments
+from ..queries.environments import EnvironmentPage, list_environments
 from .output import ERR, AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
 from .probe import probe, reset
 from .sites import (
@@ -39,6 +39,7 @@ from .sites import (
     pool_from,
     tasks_elsewhere,
 )
+from .sources import Server, open_source
 from .sweep_options import dialect_from
 
 app = typer.Typer(help="Environments: add, list, probe, reset, observe, serve.", no_args_is_help=True)
@@ -88,6 +89,7 @@ def add(
 
 @app.command("list")
 def list_(
+    *,
     url: Url = None,
     admin_url: AdminUrl = None,
     sandbox: SandboxId = None,
@@ -95,6 +97,7 @@ def list_(
     admin_port: AdminPort = None,
     dialect: DialectFile = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List the tasks of bundled and probed sites, or of one site elsewhere, and since when each site is admitted."""
@@ -103,8 +106,15 @@ def list_(
         tasks_of = dict([tasks_elsewhere(Where(url, admin_url, sandbox, port, admin_port), dialect)])
     else:
         tasks_of = _bundled_tasks()
-    with open_project() as house:
-        found = list_environments(house.views_at(as_of)).environments
+    with open_source(server, as_of) as source:
+        found, _ = source.pages(
+            EnvironmentPage,
+            "environments",
+            "/v1/environments",
+            lambda _house, views: list_environments(views),
+            after=None,
+            limit=None,
+        )
     states = {state.environment: state for state in found}
     rows = [row for name, tasks in tasks_of.items() for row in _rows_of_bundled(name, tasks, states.get(name))]
     if not elsewhere:

@@ -8,18 +8,24 @@ from typing import Annotated
 import msgspec
 import typer
 
+from eventlog.events import BenchmarkFrozen
 from gate.figures import count_noun, decimal
 from gate.inspections import pay_for_inspection
-from projections.engine.views import PostgresViews
-from projections.verdicts import VerdictState
 
 from ..errors import VerdictDiffers, VerdictsDiffer
 from ..evaluations.picture import picture
 from ..evaluations.verify import Recomputed, recompute, recompute_all
-from ..house import House
-from ..queries.ledgers import Ledger, describe_total, list_ledgers, show_ledger
+from ..queries.benchmarks import BenchmarkList, find_benchmark
+from ..queries.ledgers import Ledger, LedgerAnswer, describe_total, list_ledgers, show_ledger
 from ..queries.untold import may_tell
-from ..queries.verdicts import find_verdict, page_verdicts
+from ..queries.verdicts import (
+    VerdictAnswer,
+    VerdictList,
+    find_verdict,
+    list_verdicts,
+    row_of_told,
+    show_verdict,
+)
 from .gate_run import print_verdict, run_gate
 from .output import (
     ERR,
@@ -36,6 +42,7 @@ from .output import (
     say_more,
     table,
 )
+from .sources import LogSource, Server, Source, open_source, quote_name, refuse_options
 
 app = typer.Typer(help="The gate: run, list, ledger, explain, verify.", no_args_is_help=True)
 Evaluation = Annotated[str, typer.Argument(help="The evaluation, such as eval-1.")]
@@ -45,11 +52,24 @@ app.command("run")(run_gate)
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN,
+    after: After = None,
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """List evaluations by name, and their verdicts."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        page, following = page_verdicts(views, after=after, limit=limit)
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            VerdictList,
+            "verdicts",
+            "/v1/verdicts",
+            lambda _house, views: list_verdicts(views, after=after, limit=limit),
+            after,
+            limit,
+        )
+    page = tuple(map(row_of_told, found))
     columns = ("evaluation", "decision", "champion_name", "challenger_name", "benchmark", "opened_since")
     empty = none_of("evaluations", "`flywheel run` opens one", after)
     print_rows(msgspec.to_builtins(page), columns, as_json=as_json, empty=empty)
@@ -60,19 +80,28 @@ def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json
 def ledger_(
     benchmark: Annotated[str | None, typer.Option(help="One benchmark. Default: all of them.")] = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the alpha of each benchmark, the evaluations that spent it, and what is left."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        found = list_ledgers(views) if benchmark is None else (show_ledger(views, benchmark).ledger,)
+    """Show the alpha of each benchmark, the evaluations that spent it, and what is left.
+
+    Of a server you name one, because the bound over all of them is one of its settings.
+    """
+    if server is not None and benchmark is None:
+        raise typer.BadParameter("--server without --benchmark: expected the benchmark whose ledger to show")
+    with open_source(server, as_of) as source:
+        if benchmark is not None:
+            found: tuple[Ledger, ...] = (_ledger_of(source, benchmark),)
+        else:
+            found = list_ledgers(source.views) if isinstance(source, LogSource) else ()
+        cap = source.house.settings.alpha_cap if isinstance(source, LogSource) else None
     if as_json:
         emit_json(found)
         return
     for each in found:
         _show_ledger(each)
     if found and benchmark is None:
-        say(describe_total(found, house.settings.alpha_cap))
+        say(describe_total(found, cap))
     if not found:
         say("no benchmark yet; `flywheel run` freezes one")
 
@@ -87,6 +116,7 @@ def explain_(
         bool, typer.Option("--spend", help="Tell sealed figures now; the benchmark then judges one challenger fewer.")
     ] = False,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a verdict with the numbers that decided it, and optionally draw it.
@@ -94,15 +124,13 @@ def explain_(
     While the benchmark can judge further challengers, only the decision is told, and nothing is drawn, unless you
     --spend.
     """
-    with open_project() as house:
-        views = house.views_at(as_of)
-        state = find_verdict(views, evaluation)
-        is_sealed = state.decision is not None and not may_tell(views, state.benchmark, evaluation)
-        if spend and is_sealed:
-            views = _spend(house, state)
-        if plot is not None:
-            picture(house, state, plot)
-        print_verdict(views, state, as_json=as_json)
+    refuse_options(server, {"--plot": plot, "--spend": spend}, "both work on the log itself")
+    with open_source(server, as_of) as source:
+        if isinstance(source, LogSource):
+            _spend_and_draw(source, evaluation, plot, spend=spend)
+        path = f"/v1/verdicts/{quote_name(evaluation)}"
+        told = source.read(VerdictAnswer, path, lambda _house, views: show_verdict(views, evaluation)).verdict
+        print_verdict(row_of_told(told), lambda name: _frozen_event(source, name), as_json=as_json)
     if plot is not None and not as_json:
         say(f"drawn: {plot}")
 
@@ -164,8 +192,26 @@ def _show_ledger(shown: Ledger) -> None:
     table(columns, rows, empty="  no evaluation was opened on it")
 
 
-def _spend(house: House, state: VerdictState) -> PostgresViews:
-    """The present views, after the look at an evaluation's sealed figures was paid for."""
-    cost = pay_for_inspection(house.store, state.benchmark, state.evaluation, "operator")
-    ERR.print(f"spent alpha {decimal(cost)} of {state.benchmark}: it judges one challenger fewer", soft_wrap=True)
-    return house.views()
+def _spend_and_draw(source: LogSource, evaluation: str, plot: Path | None, *, spend: bool) -> None:
+    """Pay for the look at an evaluation's sealed figures where that is asked for and needed, and draw it."""
+    state = find_verdict(source.views, evaluation)
+    if spend and state.decision is not None and not may_tell(source.views, state.benchmark, evaluation):
+        cost = pay_for_inspection(source.house.store, state.benchmark, evaluation, "operator")
+        ERR.print(f"spent alpha {decimal(cost)} of {state.benchmark}: it judges one challenger fewer", soft_wrap=True)
+        source.renew()
+    if plot is not None:
+        picture(source.house, state, plot)
+
+
+def _ledger_of(source: Source, benchmark: str) -> Ledger:
+    """The ledger of one benchmark. Raises Unknown."""
+    path = f"/v1/benchmarks/{quote_name(benchmark)}/ledger"
+    return source.read(LedgerAnswer, path, lambda _house, views: show_ledger(views, benchmark)).ledger
+
+
+def _frozen_event(source: Source, benchmark: str) -> BenchmarkFrozen:
+    """A benchmark as it was frozen. Raises Unknown."""
+    if isinstance(source, LogSource):
+        return find_benchmark(source.views, benchmark).frozen_event()
+    every, _ = source.pages(BenchmarkList, "benchmarks", "/v1/benchmarks", None, None, None)
+    return next(state for state in every if state.benchmark == benchmark).frozen_event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -15,13 +16,11 @@ from agents.models.servers.plan import Challenger
 from eventlog.blobs import Blob
 from eventlog.events import Artifact, BenchmarkFrozen, Rules, Test
 from gate.benchmark import most_confirming_runs
-from gate.decision import explain_decision
+from gate.decision import explain_decision, read_told, shows_figures
 from gate.explain import explain as explained
 from gate.live import describe_look
 from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
-from projections.engine.views import Views
-from projections.verdicts import VerdictState
 
 from ..controllers.delegation import journals_of
 from ..course import Course
@@ -36,8 +35,7 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now
 from ..queries.champion import present_champion
-from ..queries.untold import may_tell
-from ..queries.verdicts import find_verdict, verdict_row
+from ..queries.verdicts import VerdictRow, find_verdict, verdict_row
 from ..serving.challengers import find_challenger
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
@@ -135,7 +133,7 @@ def run_gate(
             play_and_settle(own, client, evaluation, course, reporter, doing)
         views = house.views()
         state = find_verdict(views, evaluation)
-        print_verdict(views, state, as_json=as_json)
+        print_verdict(verdict_row(views, state), lambda _name: frozen, as_json=as_json)
         for line in describe_missing(read_missing(house.store, views, f"{evaluation}__")):
             ERR.print(Text(line), soft_wrap=True)
     raise typer.Exit(EXIT_CODES[state.decision or "void"])
@@ -226,15 +224,15 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> Non
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
 
-def print_verdict(views: Views, state: VerdictState, *, as_json: bool) -> None:
-    """Print a verdict, or what is known of an evaluation without one."""
-    verdict, is_told = state.verdict_reached(), may_tell(views, state.benchmark, state.evaluation)
+def print_verdict(row: VerdictRow, benchmark_of: Callable[[str], BenchmarkFrozen], *, as_json: bool) -> None:
+    """Print a verdict as far as it may be told, or what is known of an evaluation without one."""
     if as_json:
-        emit_json(verdict_row(views, state))
-    elif verdict is None:
-        say(f"{state.evaluation} has no verdict yet; `flywheel run` goes on with it")
-        for look in state.looks_so_far()[-1:] if is_told else ():
-            again = most_confirming_runs(find_benchmark(views, state.benchmark).frozen_event(), state.opening_rules())
-            say(describe_look(look, state.runs, state.most_runs, again))
+        emit_json(row)
+    elif row.verdict is None:
+        say(f"{row.evaluation} has no verdict yet; `flywheel run` goes on with it")
+        for look in row.looks_so_far()[-1:]:
+            again = most_confirming_runs(benchmark_of(row.benchmark), row.opening_rules())
+            say(describe_look(look, row.runs, row.most_runs, again))
     else:
-        print_facts((explained if is_told else explain_decision)(verdict), title=state.evaluation)
+        explain = explained if shows_figures(row.verdict) else explain_decision
+        print_facts(explain(read_told(row.verdict)), title=row.evaluation)

@@ -23,7 +23,7 @@ _SECOND = 1_000_000
 Facts = list[tuple[str, object]]
 
 
-def piece_facts(report: PieceReport) -> Facts:
+def piece_facts(report: PieceReport[Any]) -> Facts:
     """Effect of a piece, its status and its evidence."""
     state, summary, content = report.state, report.summary, report.content
     evidence = f"{count_noun(summary.trials, 'trial')}, U {summary.u}, V {summary.v}"

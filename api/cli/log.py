@@ -22,12 +22,13 @@ from ..errors import BeyondHead
 from ..history.disown import disown, forged_events
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, project_engine
-from ..queries.encoding import encode_value
 from ..queries.events import logged_event
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
+from .log_tail import plain_event, print_event, tail_server
 from .output import ERR, AsJson, AsOf, bar, emit_json, open_project, print_rows, say
+from .sources import Server
 
 app = typer.Typer(
     help="The log: head, tail, verify, sign, inspect, disown, archive, export, import.", no_args_is_help=True
@@ -54,11 +55,15 @@ def tail(
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=10_000, help="Number of events.")] = 20,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print new events until interrupted.")] = False,
     kind: Annotated[str | None, typer.Option("--type", help="Only events of this type.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the last events, and new ones with --follow."""
+    """Print the last events, and new ones with --follow. Those of a server come without their digests."""
     if kind is not None and kind not in EVENT_TYPES:
         raise typer.BadParameter(f"{kind!r} is no event type; expected one of {', '.join(sorted(EVENT_TYPES))}")
+    if server is not None:
+        tail_server(server, count, kind, follow=follow, as_json=as_json)
+        return
     with open_project() as house:
         start = Position(max(0, house.store.head() - count))
         events = [event for event in house.store.read(after=start) if kind in {None, event.event.type}]
@@ -66,26 +71,16 @@ def tail(
             emit_json([_plain(event) for event in events])
             return
         for event in events:
-            _line(event, as_json=as_json)
+            print_event(logged_event(event), _plain(event), as_json=as_json)
         if follow:
             for batch in house.store.subscribe(after=events[-1].position if events else start, until=lambda _p: False):
                 for event in batch:
                     if kind in {None, event.event.type}:
-                        _line(event, as_json=as_json)
-
-
-def _line(event: Recorded, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(_plain(event))
-    else:
-        say(
-            f"{event.position:>8}  {event.at:%Y-%m-%d %H:%M:%S}  {event.event.type:<18} {event.stream}  ({event.actor})"
-        )
+                        print_event(logged_event(event), _plain(event), as_json=as_json)
 
 
 def _plain(event: Recorded) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.to_builtins(logged_event(event), enc_hook=encode_value)
-    return row | {"at": event.at.isoformat(), "digest": event.digest.hex()}
+    return plain_event(logged_event(event)) | {"digest": event.digest.hex()}
 
 
 @app.command()

@@ -13,7 +13,7 @@ from typer.exceptions import Abort, TyperException
 
 from eventlog.errors import FlywheelError
 
-from .commands import COMMANDS, every_command
+from .commands import COMMANDS, SERVED, every_command
 from .interrupts import INTERRUPTED, is_interrupt, watch_interrupts
 
 USAGE = 64
@@ -41,6 +41,8 @@ def run_command(arguments: list[str]) -> int:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", None)
+        if getattr(error, "option_name", None) == "--server":
+            return _report_misuse(_why_not_served(str(path)), arguments, path)
         code = _report_misuse(error.format_message(), arguments, path)
         return code if error.exit_code == _CLICK_USAGE else ERROR
     except FlywheelError as error:
@@ -66,6 +68,14 @@ def _report_misuse(said: str, arguments: list[str], path: str | None = None) -> 
     named = "flywheel" + (f" {arguments[0]}" if arguments and arguments[0] in COMMANDS else "")
     _print(f"Try: {path or named} --help")
     return USAGE
+
+
+def _why_not_served(path: str) -> str:
+    words = path.removeprefix("flywheel ")
+    lists = ", ".join(SERVED)
+    return (
+        f"{words!r} works on the log itself and takes no --server; run it where the log is. These ask a server: {lists}"
+    )
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:

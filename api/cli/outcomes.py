@@ -9,8 +9,9 @@ import typer
 from gate.figures import decimal, dollars
 from projections.frames.outcomes import Cell
 
-from ..queries.outcomes import OutcomeRow, list_outcomes, read_place
-from .output import SHOWN, After, AsJson, AsOf, Limit, emit_json, open_project, say_more, table
+from ..queries.outcomes import OutcomePage, OutcomeRow, list_outcomes, read_place
+from .output import SHOWN, After, AsJson, AsOf, Limit, emit_json, say_more, table
+from .sources import Server, open_source
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
 
@@ -21,6 +22,7 @@ def outcomes(
     limit: Limit = SHOWN,
     after: After = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Count how runs went: by sweep, by template, with a candidate (treated) or without.
@@ -29,12 +31,21 @@ def outcomes(
     runs it covers. Of an evaluation whose benchmark can still judge, all but the missing runs is sealed. Runs that were
     withdrawn since are counted too.
     """
-    with open_project() as house:
-        page = list_outcomes(
-            house.frames, house.views_at(as_of), sweep=sweep, template=template, after=_place(after), limit=limit
+    place = _place(after)
+    with open_source(server, as_of) as source:
+        rows, following = source.pages(
+            OutcomePage,
+            "outcomes",
+            "/v1/outcomes",
+            lambda house, views: list_outcomes(
+                house.frames, views, sweep=sweep, template=template, after=place, limit=limit
+            ),
+            after,
+            limit,
+            sweep=sweep,
+            template=template,
         )
-    rows = page.outcomes
-    say_more(page.next)
+    say_more(following)
     if as_json:
         emit_json(rows)
         return

@@ -9,11 +9,14 @@ import typer
 
 from eventlog.events import PieceKind
 from gate.figures import decimal
-from projections.memories import LOOSE
+from projections.engine.views import PostgresViews
+from projections.memories import FOLDS, LOOSE
 
+from ..house import House
 from ..positions import moment_of
 from ..queries.piece_reports import StatusRow, TrialRow, Uplift, uplift
-from ..queries.pieces import PieceRecord, PieceReport, record_piece, report_pieces
+from ..queries.pieces import PieceRecord, PieceReport
+from ..queries.reports import list_reports, record_kind, reports_kind, show_record
 from .in_words import piece_facts
 from .output import (
     SHOWN,
@@ -23,13 +26,13 @@ from .output import (
     Limit,
     emit_json,
     one_of,
-    open_project,
     print_facts,
     print_rows,
     say,
     say_more,
     table,
 )
+from .sources import Server, open_source, quote_name
 
 STATUSES: Final = ("candidate", "promoted", "demoted", "retired", "quarantined", "cold")
 Status = Annotated[
@@ -48,13 +51,18 @@ def group_of(kind: PieceKind) -> typer.Typer:
 
     @app.command("list")
     def list_(
-        status: Status = None, limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False
+        status: Status = None,
+        limit: Limit = SHOWN,
+        after: After = None,
+        as_of: AsOf = None,
+        server: Server = None,
+        as_json: AsJson = False,
     ) -> None:
         """List pieces: what each says, its record, and the evidence that decides next.
 
         Those of one page come the most valuable first; pages are in order of id.
         """
-        page, following = piece_rows(kind, status, as_of, after, limit)
+        page, following = piece_rows(kind, status, as_of, after, limit, server)
         rows = sorted(page, key=lambda row: (-row["worth"], row["piece"]))
         told = rows if as_json else [{**row, "worth": decimal(row["worth"])} for row in rows]
         print_rows(told, LISTED, as_json=as_json, empty=why_empty(name, status, after))
@@ -62,10 +70,13 @@ def group_of(kind: PieceKind) -> typer.Typer:
 
     @app.command()
     def show(
-        piece: Annotated[str, typer.Argument(help="Its id.")], as_of: AsOf = None, as_json: AsJson = False
+        piece: Annotated[str, typer.Argument(help="Its id.")],
+        as_of: AsOf = None,
+        server: Server = None,
+        as_json: AsJson = False,
     ) -> None:
         """Show one piece: what it says, why it has its status, how much it helps, and every trial of it."""
-        found = piece_record(kind, piece, as_of)
+        found = piece_record(kind, piece, as_of, server)
         helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
         if as_json:
             emit_json({**plain_report(found.report), **helps, "history": found.history, "trials": found.trials})
@@ -85,31 +96,39 @@ def why_empty(name: str, status: str | None, after: str | None) -> str:
 
 
 def piece_rows(
-    kind: PieceKind, status: str | None, as_of: str | None, after: str | None, limit: int
+    kind: PieceKind, status: str | None, as_of: str | None, after: str | None, limit: int, server: str | None = None
 ) -> tuple[list[dict[str, Any]], str | None]:
     """A page of the pieces of a kind that have a status (None: any), as programs get them, and where it goes on."""
-    with open_project() as house:
-        views = house.views_at(as_of)
+
+    def read_log(house: House, views: PostgresViews) -> Any:
         now = moment_of(house.store, as_of, views.upto)
-        page, following = report_pieces(house.blobs, views, kind, now, status, after=after, limit=limit)
-        return [plain_report(report) for report in page], following
+        return list_reports(house.blobs, views, kind, now, status=status, after=after, limit=limit)
+
+    path = f"/v1/reports/{FOLDS[kind].name}"
+    with open_source(server, as_of) as source:
+        page, following = source.pages(reports_kind(kind), "reports", path, read_log, after, limit, status=status)
+    return [plain_report(report) for report in page], following
 
 
-def piece_record(kind: PieceKind, piece: str, as_of: str | None) -> PieceRecord:
+def piece_record(kind: PieceKind, piece: str, as_of: str | None, server: str | None = None) -> PieceRecord[Any]:
     """Everything that is known of one piece. Raises Unknown."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        now = moment_of(house.store, as_of, views.upto)
-        return record_piece(house.store, house.blobs, views, kind, piece, now)
+
+    def read_log(house: House, views: PostgresViews) -> Any:
+        return show_record(house.store, house.blobs, views, kind, piece, moment_of(house.store, as_of, views.upto))
+
+    path = f"/v1/reports/{FOLDS[kind].name}/{quote_name(piece)}"
+    with open_source(server, as_of) as source:
+        found: PieceRecord[Any] = source.read(record_kind(kind), path, read_log).record
+    return found
 
 
-def plain_report(report: PieceReport) -> dict[str, Any]:
+def plain_report(report: PieceReport[Any]) -> dict[str, Any]:
     """A report as one flat object."""
     parts = (report.state, report.summary, report.content)
     return {key: value for part in parts if part is not None for key, value in msgspec.to_builtins(part).items()}
 
 
-def print_record(found: PieceRecord, more: dict[str, str]) -> None:
+def print_record(found: PieceRecord[Any], more: dict[str, str]) -> None:
     """Print a piece for people: its facts and a few `more`, then its history and its trials as tables."""
     print_facts([*piece_facts(found.report), *more.items()])
     for kind, rows in ((StatusRow, found.history), (TrialRow, found.trials)):

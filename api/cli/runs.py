@@ -9,12 +9,9 @@ import msgspec
 import typer
 
 from gate.figures import count_noun, decimal, dollars
-from projections.rewards import VerifierGrade
-from projections.taint import erased_runs, withdrawals
-from projections.verdicts import VERDICTS
+from projections.rewards import RewardState, VerifierGrade
 
-from ..errors import Unknown
-from ..queries.runs import GradedRun, RunFilter, find_runs, refuse_hidden_run, show_run
+from ..queries.runs import MarkedRun, RunFilter, RunReward, refuse_hidden_run
 from . import judges, regrade
 from .abandon import abandon_runs
 from .loop_replay import print_loop_replay
@@ -34,13 +31,13 @@ from .output import (
     say_more,
     table,
 )
+from .served_runs import page_runs, reasons_left_out, refuse_unknown_sweep, whole_run
+from .sources import Server, Source, open_source
 from .taint import show_learned
 
 if TYPE_CHECKING:
     from agents.rollouts.replay import Replayed
     from eventlog.events import Event
-
-    from ..house import House
 
 app = typer.Typer(help="Runs: list, show, replay, grade, regrade, judges, withdraw, abandon.", no_args_is_help=True)
 ACTOR = "operator"
@@ -59,14 +56,15 @@ def list_(
     limit: Limit = SHOWN,
     after: After = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List runs by name, with their rewards."""
     wanted = RunFilter(prefix=sweep, status=status, is_failed=failed)
-    with open_project() as house:
-        page, following = find_runs(house.views_at(as_of), wanted, after=after, limit=limit)
-        empty = "" if page else _why_empty(house, wanted, as_of, after)
-    rows = [_row(found) for found in page]
+    with open_source(server, as_of) as source:
+        page, following = page_runs(source, wanted, after, limit)
+        empty = "" if page else _why_empty(source, wanted, after)
+    rows = [_row(found, found.reward) for found in page]
     marks = [mark for mark in MARKS if any(row[mark] not in (None, False) for row in rows)]
     columns = ("run", "status", "passed", "score", "value", "cost", "candidate", *marks)
     columns += ("missing_reason",) if any(row.get("missing_reason") for row in rows) else ()
@@ -74,16 +72,12 @@ def list_(
     say_more(following)
 
 
-def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str | None) -> str:
+def _why_empty(source: Source, wanted: RunFilter, after: str | None) -> str:
     """Why a list of runs is empty. Raises Unknown if its sweep or evaluation does not exist."""
-    views = house.views_at(as_of)
-    if not find_runs(views, RunFilter(), after=None, limit=1)[0]:
-        return f"no runs up to position {views.upto}; `flywheel run` makes some"
-    if wanted.prefix is not None and not find_runs(views, RunFilter(prefix=wanted.prefix), after=None, limit=1)[0]:
-        is_planned = next(house.store.read(stream=f"sweep/{wanted.prefix}"), None) is not None
-        if not is_planned and views.get(VERDICTS, wanted.prefix) is None:
-            way_out = "`flywheel rollout status` and `flywheel gate list` name them."
-            raise Unknown(what="sweep or evaluation", actual=wanted.prefix, way_out=way_out)
+    if not page_runs(source, RunFilter(), None, 1)[0]:
+        return f"no runs up to position {source.upto}; `flywheel run` makes some"
+    if wanted.prefix is not None and not page_runs(source, RunFilter(prefix=wanted.prefix), None, 1)[0]:
+        refuse_unknown_sweep(source, wanted.prefix)
         return f"no run of {wanted.prefix} has started yet"
     asked = {
         f"of {wanted.prefix}": wanted.prefix,
@@ -94,11 +88,10 @@ def _why_empty(house: House, wanted: RunFilter, as_of: str | None, after: str | 
     return f"no run {' '.join(words for words, given in asked.items() if given)}"
 
 
-def _row(found: GradedRun) -> dict[str, Any]:
+def _row(run: MarkedRun, reward: RunReward | RewardState | None) -> dict[str, Any]:
     """A run and its grade side by side, with numbers as people read them."""
-    row: dict[str, Any] = msgspec.to_builtins(found.run)
+    row: dict[str, Any] = {name: value for name, value in msgspec.to_builtins(run).items() if name != "reward"}
     row |= dict.fromkeys(("passed", "score", "value", "cost", "shaped", "step_reward"))
-    reward = found.reward
     if reward is not None:
         row |= {
             "passed": reward.passed,
@@ -114,22 +107,22 @@ def _row(found: GradedRun) -> dict[str, Any]:
 
 @app.command()
 def show(
-    run: Annotated[str, typer.Argument(help="The run's name.")], as_of: AsOf = None, as_json: AsJson = False
+    run: Annotated[str, typer.Argument(help="The run's name.")],
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show one run: where it came from, its steps, its reward."""
     from eventlog.events import RunMissing, StepTaken
 
-    with open_project() as house:
-        views = house.views_at(as_of)
-        found = show_run(house.store, views, run)
-        facts = {"withdrawn": withdrawals(views).get(run), "erased": erased_runs(views).get(run)}
-    row, events = _row(found), [logged.event for logged in found.events]
+    with open_source(server, as_of) as source:
+        found, events = whole_run(source, run)
+        facts = reasons_left_out(source, found.run)
+    row = _row(found.run, found.reward)
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
         return
-    row |= {
-        name: None if fact is None else f"since position {fact.since}: {fact.reason}" for name, fact in facts.items()
-    }
+    row |= facts
     row["missing because"] = next((event.detail for event in events if isinstance(event, RunMissing)), None)
     row["contaminated"] = "it began from another state than the runs beside it" if row["contaminated"] else None
     others = () if found.reward is None else found.reward.others

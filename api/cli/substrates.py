@@ -8,7 +8,7 @@ import typer
 
 from gate.figures import decimal, dollars
 
-from ..queries.substrates import SubstrateCluster, list_clusters, show_cluster
+from ..queries.substrates import SubstrateAnswer, SubstrateCluster, SubstratePage, list_clusters, show_cluster
 from .output import (
     SHOWN,
     After,
@@ -17,12 +17,12 @@ from .output import (
     Limit,
     emit_json,
     none_of,
-    open_project,
     print_facts,
     print_rows,
     say,
     say_more,
 )
+from .sources import Server, Source, open_source, quote_name
 
 app = typer.Typer(help="Substrates: list, show.", no_args_is_help=True)
 
@@ -31,29 +31,43 @@ _HISTORY = ("since", "substrate", "pulls", "value", "weight")
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN,
+    after: After = None,
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """List what each substrate was worth in each cluster: mean reward above frozen siblings, and mean cost.
 
     The limit is one of clusters.
     """
-    with open_project() as house:
-        found = list_clusters(house.views_at(as_of), after, limit)
-    rows = [row for cluster in found.clusters for row in _rows(cluster)]
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            SubstratePage,
+            "clusters",
+            "/v1/substrates",
+            lambda _house, views: list_clusters(views, after, limit),
+            after,
+            limit,
+        )
+    rows = [row for cluster in found for row in _rows(cluster)]
     told = rows if as_json else [_in_words(row) for row in rows]
     empty = none_of("choices", "`flywheel run` makes some when pieces are on trial", after)
     print_rows(told, _LISTED, as_json=as_json, empty=empty)
-    say_more(found.next)
+    say_more(following)
 
 
 @app.command()
 def show(
     cluster: Annotated[str, typer.Argument(help="The environment and the cluster: shop/knowledge.")],
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one cluster: its substrates, how they are chosen, and how the values changed."""
-    with open_project() as house:
-        found = show_cluster(house.views_at(as_of), cluster)
+    with open_source(server, as_of) as source:
+        found = _whole_cluster(source, cluster)
     present, rows = found.cluster, _rows(found.cluster)
     history = [
         {"since": change.since, "epsilon_micro": change.state.epsilon, **row}
@@ -73,6 +87,16 @@ def show(
     print_rows([_in_words(row) for row in rows], _LISTED[2:], as_json=False, empty="")
     say("")
     print_rows([_in_words(row) for row in history], _HISTORY, as_json=False, empty="")
+
+
+def _whole_cluster(source: Source, cluster: str) -> SubstrateAnswer:
+    """A cluster with its whole history, which a server gives in pages."""
+    path, history, after = f"/v1/substrates/{quote_name(cluster)}", (), None
+    while True:
+        found = source.read(SubstrateAnswer, path, lambda _house, views: show_cluster(views, cluster), after=after)
+        history, after = (*history, *found.history), found.next
+        if after is None:
+            return SubstrateAnswer(found.cluster, history)
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:

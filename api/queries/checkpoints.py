@@ -18,6 +18,7 @@ from .paging import page_after
 DIGEST: Final = re.compile(r"[0-9a-f]{8,64}")
 """A checkpoint's digest, or at least the first eight characters of it."""
 
+CHECKPOINTS_LISTED: Final = "List them with `flywheel checkpoint list` or GET /v1/checkpoints."
 
 MOST_LOOKED_AT: Final = 500
 """Checkpoints that are looked at to find those of one dataset."""
@@ -90,8 +91,8 @@ def find_weights(views: Views, name: str) -> WeightsState:
     """A checkpoint by its digest, or by at least the first eight characters of it. Raises Unknown."""
     found = list(views.find(WEIGHTS, name).values()) if DIGEST.fullmatch(name) else []
     if len(found) != 1:
-        listed = "List them with `flywheel checkpoint list` or GET /v1/checkpoints."
-        raise Unknown(what="checkpoint", actual=name, way_out="Give more of its characters." if found else listed)
+        way_out = "Give more of its characters." if found else CHECKPOINTS_LISTED
+        raise Unknown(what="checkpoint", actual=name, way_out=way_out)
     return found[0]
 
 

@@ -20,6 +20,8 @@ from .paging import filter_page, page_after
 Frozen = DatasetState | SliceState
 """Sources whose rows can be made again: a frozen dataset or a registered slice."""
 
+DATASETS_LISTED: Final = "List them with `flywheel dataset list` or GET /v1/datasets."
+
 _SHORTEST: Final = 8
 _EVERY: Final = "dataset/"
 GROUPS: Final = "group/"
@@ -99,8 +101,8 @@ def find_dataset(views: Views, digest: str) -> DatasetState:
     """A dataset by its digest, or by at least the first eight characters of it. Raises Unknown."""
     found = list(views.find(CHECKPOINTS, f"{_EVERY}{digest}").values()) if len(digest) >= _SHORTEST else []
     if len(found) != 1:
-        listed = "List them with `flywheel dataset list` or GET /v1/datasets."
-        raise Unknown(what="dataset", actual=digest, way_out="Give more of its characters." if found else listed)
+        way_out = "Give more of its characters." if found else DATASETS_LISTED
+        raise Unknown(what="dataset", actual=digest, way_out=way_out)
     return found[0]
 
 

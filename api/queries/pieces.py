@@ -59,18 +59,18 @@ class PieceContent(msgspec.Struct, frozen=True):
     does: str | None
 
 
-class PieceReport(msgspec.Struct, frozen=True):
+class PieceReport(msgspec.Struct, Generic[S], frozen=True):
     """A piece, how it stands, and its content; a rewrite has none beside its state."""
 
-    state: AnyState
+    state: S
     summary: PieceSummary
     content: PieceContent | None
 
 
-class PieceRecord(msgspec.Struct, frozen=True):
+class PieceRecord(msgspec.Struct, Generic[S], frozen=True):
     """The report of one piece, how its status changed, and every trial of it."""
 
-    report: PieceReport
+    report: PieceReport[S]
     history: tuple[StatusRow, ...]
     trials: tuple[TrialRow, ...]
 
@@ -249,7 +249,7 @@ def report_pieces(
     *,
     after: str | None = None,
     limit: int,
-) -> tuple[tuple[PieceReport, ...], str | None]:
+) -> tuple[tuple[PieceReport[Any], ...], str | None]:
     """A page of the pieces of a kind that have a status at `now` (None: any), in order of id, and where it goes on."""
     page, following = _page_states(views, kind, now, status, after, limit)
     return tuple(_report(blobs, state, now) for state in page.values()), following
@@ -257,14 +257,14 @@ def report_pieces(
 
 def pick_reports(
     blobs: BlobStore, views: Views, kind: PieceKind, pieces: Collection[str], now: datetime
-) -> tuple[PieceReport, ...]:
+) -> tuple[PieceReport[Any], ...]:
     """The pieces of a kind with these ids, in order of id."""
     return tuple(_report(blobs, state, now) for state in views.pick(FOLDS[kind], pieces).values())
 
 
 def record_piece(
     store: EventStore, blobs: BlobStore, views: Views, kind: PieceKind, piece: str, now: datetime
-) -> PieceRecord:
+) -> PieceRecord[Any]:
     """Everything that is known of a piece at `now`. Raises Unknown."""
     found = show_piece(views, kind, piece)
     recorded = tuple(store.read(stream=f"{kind}/{piece}", upto=views.upto))
@@ -274,7 +274,7 @@ def record_piece(
     return PieceRecord(_report(blobs, found.piece, now), status_rows(found.history), trials)
 
 
-def _report(blobs: BlobStore, state: AnyState, now: datetime) -> PieceReport:
+def _report(blobs: BlobStore, state: AnyState, now: datetime) -> PieceReport[Any]:
     content = _read_content(blobs, state) if isinstance(state, PieceState) else None
     return PieceReport(state, summarize_piece(state, now), content)
 

@@ -55,12 +55,21 @@ class GradedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunReward(msgspec.Struct, frozen=True):
-    """Reward and cost of a run, in micro-units; null is unknown."""
+    """Reward and cost of a run, in micro-units, by a `version` of its verifier; null is unknown.
+
+    `shaped` and `steps` are what the potential and the steps earned beside the score.
+    """
 
     score: int
     passed: bool
     value: int | None
     cost: int | None
+    shaped: int | None
+    steps: int | None
+    version: str
+
+
+_OF_GRADE = RunReward.__struct_fields__
 
 
 class RunRow(MarkedRun, frozen=True, kw_only=True):
@@ -126,6 +135,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
         """The runs of a page that are wanted; one that must have passed or failed was graded so, and may be told of."""
         asked = {name: value for name in _NAMED if (value := getattr(self, name)) is not None}
         found = {key: run for key, run in page.items() if all(getattr(run, name) == asked[name] for name in asked)}
+        if self.prefix is not None:
+            found = {key: run for key, run in found.items() if key.startswith(f"{self.prefix}__")}
         if self.text is not None:
             found = {key: run for key, run in found.items() if _has_text(run, self.text.casefold())}
         hidden = find_hidden(views, found.values())
@@ -256,7 +267,7 @@ def _since(facts: dict[str, TaintState], run: RunState) -> int | None:
 def row_of_run(found: GradedRun) -> RunRow:
     """A run with its grade as lists show it."""
     grade = found.reward
-    reward = None if grade is None else RunReward(grade.score, grade.passed, grade.value, grade.cost)
+    reward = None if grade is None else RunReward(**{name: getattr(grade, name) for name in _OF_GRADE})
     return RunRow(**asdict(found.run), reward=reward)
 
 

@@ -75,12 +75,10 @@ def tell_verdict(views: Views, state: VerdictState) -> VerdictState:
 
 def verdict_row(views: Views, state: VerdictState) -> VerdictRow:
     """An evaluation as the commands list it, as far as it may be told."""
-    champion, challenger = state.artifacts()
-    told = tell_verdict(views, state)
+    return row_of_told(tell_verdict(views, state))
+
+
+def row_of_told(told: VerdictState) -> VerdictRow:
+    """An evaluation as the commands list it, of one that holds only what may be told."""
+    champion, challenger = told.artifacts()
     return VerdictRow(**asdict(told), champion_name=str(champion), challenger_name=str(challenger))
-
-
-def page_verdicts(views: Views, *, after: str | None = None, limit: int) -> tuple[tuple[VerdictRow, ...], str | None]:
-    """A page of the evaluations as the commands list them, in order of name, and where it goes on."""
-    page, following = page_after(views, VERDICTS, after, limit)
-    return tuple(verdict_row(views, state) for state in page.values()), following

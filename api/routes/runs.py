@@ -32,6 +32,10 @@ Text = Annotated[
     str | None,
     Query(min_length=1, max_length=200, description="in the name, the template or the instruction, in whatever case"),
 ]
+Prefix = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="runs whose names begin with this sweep or evaluation"),
+]
 Since = Annotated[str | None, Query(max_length=40, description="runs that began after this position or time")]
 Until = Annotated[str | None, Query(max_length=40, description="runs that began up to this position or time")]
 
@@ -41,6 +45,7 @@ def list_runs(
     house: HouseOf,
     views: Reading,
     *,
+    prefix: Prefix = None,
     sweep: Wanted = None,
     evaluation: Wanted = None,
     template: Wanted = None,
@@ -64,6 +69,7 @@ def list_runs(
     Nothing is learned from any of these.
     """
     wanted = queries.RunFilter(
+        prefix=prefix,
         sweep=sweep,
         evaluation=evaluation,
         template=template,

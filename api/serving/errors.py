@@ -5,6 +5,21 @@ from __future__ import annotations
 from eventlog.errors import FlywheelError
 
 
+class BadRegistry(FlywheelError):
+    """The {what} of the registry is {actual}: expected {expected}."""
+
+    is_usage = True
+
+
+class MlflowMissing(FlywheelError):
+    """Mirroring the champion needs a library that is not installed: expected {expected}. Install it: pip install 'flywheel[mlflow]'."""
+
+
+class RegistryFailed(FlywheelError):
+    """{place} was not reached or refused ({actual}): expected an MLflow server that takes the credentials in MLFLOW_TRACKING_….
+    Nothing is lost: the log has every move."""
+
+
 class BadCall(FlywheelError):
     """The request's {where} is {actual}: expected {expected}. Nothing was sent to the model."""
 

@@ -7,6 +7,7 @@ structs gets its decoder here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -17,10 +18,10 @@ _BUILDING = Lock()
 
 
 @lru_cache(maxsize=1024)
-def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The JSON decoder of a type."""
+def decoder_of(kind: Any, read_other: Callable[[type, Any], Any] | None = None) -> msgspec.json.Decoder[Any]:
+    """The JSON decoder of a type; `read_other` reads the types in it that msgspec does not know."""
     with _BUILDING:
-        return msgspec.json.Decoder(kind)
+        return msgspec.json.Decoder(kind, dec_hook=read_other)
 
 
 def convert(value: object, kind: Any) -> Any:

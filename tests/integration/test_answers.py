@@ -26,6 +26,7 @@ NEEDS = {
     "/v1/taint": {"run": RUN},
     "/v1/runs/{run_id}": {"run_id": RUN},
     "/v1/rewrites/{rewrite_id}": {"rewrite_id": "rw-445bcc60e953"},
+    "/v1/reports/rewrites/{piece_id}": {"piece_id": "rw-445bcc60e953"},
     "/v1/verdicts/{evaluation}": {"evaluation": "eval-1"},
     "/v1/benchmarks/{benchmark}/ledger": {"benchmark": "marketplace-1"},
     "/v1/datasets/{digest}": {"digest": "c26c1acd3092144eac69da41b54adeef554250ecaeda53393bcf4fda32f46dd0"},

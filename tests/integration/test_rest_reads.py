@@ -43,11 +43,19 @@ def propose(house: House, rewrite: str) -> None:
 def test_runs_come_with_their_rewards_and_unknown_stays_null(client: TestClient, house: House) -> None:
     record(house.store, house.blobs, SampleRun("r1"), SampleRun("r2", score=None), SampleRun("r3", value=None))
     runs = client.get("/v1/runs").json()["runs"]
+    beside = {
+        "score": 1_000_000,
+        "passed": True,
+        "shaped": None,
+        "steps": None,
+        "version": runs[0]["reward"]["version"],
+    }
     assert [run["reward"] for run in runs] == [
-        {"score": 1_000_000, "passed": True, "value": 990_000, "cost": 10_000},
+        {**beside, "value": 990_000, "cost": 10_000},
         None,
-        {"score": 1_000_000, "passed": True, "value": None, "cost": None},
+        {**beside, "value": None, "cost": None},
     ]
+    assert beside["version"]
     assert runs[0]["status"] == "completed"
 
 
@@ -66,6 +74,7 @@ def test_runs_are_filtered(client: TestClient, house: House) -> None:
         return [run["run"] for run in client.get("/v1/runs", params=params).json()["runs"]]
 
     assert ids(sweep="s2") == ["a"]
+    assert ids(prefix="s2") == ids(prefix="a") == []  # these names have no sweep before them
     assert ids(evaluation="e") == ["b"]
     assert ids(template="other") == ["c"]
     assert ids(status="missing") == ["d"]

@@ -1,0 +1,75 @@
+"""Runs of a source: a page of them, one with all its events, and why one is left out of learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..errors import Unknown
+from ..queries.events import EventPage, list_events
+from ..queries.runs import MarkedRun, RunAnswer, RunFilter, RunPage, find_runs, row_of_run, show_run
+from ..queries.taint import ErasureList, WithdrawalList, list_erasures, list_withdrawals
+from ..queries.verdicts import VerdictAnswer, show_verdict
+from .sources import Source, quote_name
+
+if TYPE_CHECKING:
+    from eventlog.events import Event
+    from projections.engine.views import PostgresViews
+
+    from ..house import House
+
+
+def page_runs(source: Source, wanted: RunFilter, after: str | None, limit: int) -> tuple[list[Any], Any]:
+    """A page of the runs that are wanted, and the name to continue after."""
+
+    def read_log(_house: House, views: PostgresViews) -> RunPage:
+        page, following = find_runs(views, wanted, after=after, limit=limit)
+        return RunPage(runs=tuple(map(row_of_run, page)), next=following)
+
+    params = {"prefix": wanted.prefix, "status": wanted.status, "passed": "false" if wanted.is_failed else None}
+    return source.pages(RunPage, "runs", "/v1/runs", read_log, after, limit, **params)
+
+
+def refuse_unknown_sweep(source: Source, name: str) -> None:
+    """Raise Unknown unless a sweep or an evaluation of this name exists."""
+    stream = f"sweep/{name}"
+    planned = source.read(
+        EventPage,
+        "/v1/events",
+        lambda house, views: list_events(house.store, views.upto, limit=1, stream=stream),
+        stream=stream,
+        limit=1,
+    )
+    if planned.events:
+        return
+    try:
+        path = f"/v1/verdicts/{quote_name(name)}"
+        source.read(VerdictAnswer, path, lambda _house, views: show_verdict(views, name))
+    except Unknown:
+        way_out = "`flywheel rollout status` and `flywheel gate list` name them."
+        raise Unknown(what="sweep or evaluation", actual=name, way_out=way_out) from None
+
+
+def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
+    """A run and all its events, which a server gives in pages."""
+    path, events, after = f"/v1/runs/{quote_name(run)}", [], None
+    while True:
+        found = source.read(RunAnswer, path, lambda house, views: show_run(house.store, views, run), after=after)
+        events += [logged.event for logged in found.events]
+        after = found.next
+        if after is None:
+            return found, events
+
+
+def reasons_left_out(source: Source, run: MarkedRun) -> dict[str, str | None]:
+    """Why a run was withdrawn, and its subject erased, each with the position; None where it was not."""
+    facts: dict[str, str | None] = {"withdrawn": None, "erased": None}
+    kinds = (
+        ("withdrawn", WithdrawalList, "withdrawals", lambda _house, views: list_withdrawals(views)),
+        ("erased", ErasureList, "erasures", lambda _house, views: list_erasures(views)),
+    )
+    for name, kind, plural, query in kinds:
+        since = getattr(run, name)
+        if since is not None:
+            every, _ = source.pages(kind, plural, f"/v1/taint/{plural}", query, None, None)
+            facts[name] = next(f"since position {since}: {each.reason}" for each in every if each.since == since)
+    return facts
