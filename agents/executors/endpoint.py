@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..envs.contract import Instance
+from ..learning.advice import Audience
 from ..models.local.network import BASE
 from ..models.model import Model
 from ..models.servers.vllm import VllmServer
@@ -38,9 +39,9 @@ class EndpointPolicies:
         return self.model.offers.logprobs
 
     @property
-    def advice_budget(self) -> int:
+    def audience(self) -> Audience:
         """See Advised."""
-        return wording_budget(self.wording)
+        return Audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:

@@ -14,6 +14,7 @@ from eventlog.blobs import Blob
 from eventlog.events import CheckName, ModelCalled, ModelRole, RunStatus, Step, StepOutcome
 
 from ..envs.contract import Instance
+from ..learning.advice import Audience
 from ..learning.step_checks import Checked
 from ..models.model import Completion, CompletionRequest
 from ..plans import Plan
@@ -29,7 +30,8 @@ class Assignment:
 
     `seed` and `temperature_micro` are sampling parameters of a model. `page_headers` are sent with every page request.
     `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
-    those of the run's artifact. `advice` holds lines for a policy about what helped before. `run` is the run's id.
+    those of the run's artifact. `advice` holds lines for a policy about what helped before, `skills` whole skills for
+    the workers of a delegation loop. `run` is the run's id.
     """
 
     instruction: str
@@ -42,6 +44,7 @@ class Assignment:
     weights: str = "base"
     advice: tuple[str, ...] = ()
     run: str = ""
+    skills: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +184,8 @@ class Advised(Protocol):
     """An executor that is told pieces of memory in words, instead of applying them to a plan."""
 
     @property
-    def advice_budget(self) -> int:
-        """Most bytes of advice for one task."""
+    def audience(self) -> Audience:
+        """Most of memory that its models are told with one task."""
         ...
 
     @property

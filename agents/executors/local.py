@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..envs.contract import Instance
+from ..learning.advice import Audience
 from ..models.local.host import Host
 from ..models.local.network import BASE
 from ..models.model import Model
@@ -50,9 +51,9 @@ class LocalPolicies:
         return self.host.offers.logprobs
 
     @property
-    def advice_budget(self) -> int:
+    def audience(self) -> Audience:
         """See Advised."""
-        return wording_budget(self.wording)
+        return Audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:

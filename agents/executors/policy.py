@@ -19,7 +19,7 @@ from eventlog.events import RunStatus, Sampling, Step
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
-from ..learning.advice import BRIEF_BUDGET, BUDGET, advice_paragraph
+from ..learning.advice import BRIEF_BUDGET, BUDGET, Audience, advice_paragraph
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
@@ -90,9 +90,9 @@ class PolicyExecutor:
         return self.model.offers.logprobs and self.model.offers.token_ids
 
     @property
-    def advice_budget(self) -> int:
+    def audience(self) -> Audience:
         """See Advised."""
-        return wording_budget(self.wording)
+        return Audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:

@@ -9,6 +9,7 @@ from eventlog.events import Usage
 from projections.costs import PriceBook
 
 from ..envs.contract import Instance
+from ..learning.advice import Audience
 from ..models.errors import UsageUnknown
 from ..models.kept_answers import AnswerLog, RememberingModel
 from ..models.model import Completion, CompletionRequest, Model, Offers
@@ -163,12 +164,12 @@ class TermedExecutor:
 class TermedPolicy(TermedExecutor):
     """A policy under the terms of a run, which is told memory like the policy itself."""
 
-    advice_budget: int
+    audience: Audience
     walks_pages: bool
 
 
 def under_terms(executor: Executor, terms: RunTerms) -> Executor:
     """The executor of one run under its terms."""
     if isinstance(executor, Advised):
-        return TermedPolicy(executor, terms, executor.advice_budget, executor.walks_pages)
+        return TermedPolicy(executor, terms, executor.audience, executor.walks_pages)
     return TermedExecutor(executor, terms)

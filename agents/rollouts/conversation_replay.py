@@ -19,7 +19,7 @@ from ..executors.actions import Sight, Wording, system_prompt
 from ..executors.executor import Assignment, ExecutedStep, Execution
 from ..executors.policy import PolicyExecutor, wording_budget
 from ..executors.surface import Acted, Surface
-from ..learning.advice import advice_lines, applied_of
+from ..learning.advice import Audience, advice_lines, applied_of
 from ..models.errors import RequestRejected
 from ..models.model import Completion, CompletionRequest, Offers, Sample
 from .drawing import drawing_seed
@@ -54,7 +54,7 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
     if conversation.said is not None:
         yield from _played_again(recording, conversation, sight, wording, conversation.said(wording_budget(wording)))
         return
-    told = None if conversation.told is None else conversation.told(wording_budget(wording))
+    told = None if conversation.told is None else conversation.told(Audience(wording_budget(wording)))
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if told is None:
         yield ReplayCheck("told", recorded, None, "its template is not in the log")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ..learning.advice import BUDGET, applied_of
+from ..learning.advice import READERS, applied_of
 from .recording import KeptRun, Lines, Recording, ReplayCheck
 
 _NO_STEPS: Final = "the executor {name!r} is not played again, and nothing answers in place of its site"
@@ -38,7 +38,7 @@ def _advice_check(recording: Recording, kept: KeptRun) -> ReplayCheck:
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if kept.told is None:
         return ReplayCheck("told", recorded, None, "its template is not in the log")
-    again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(kept.told(BUDGET)))
+    again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(kept.told(READERS)))
     return ReplayCheck("told", recorded, again, where="what it was told")
 
 

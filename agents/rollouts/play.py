@@ -39,7 +39,7 @@ from ..executors import plan as plan_executor
 from ..executors.executor import Advised, Assignment, Execution, Executor, Watch, no_verification
 from ..executors.inspection import HttpInspector
 from ..executors.plan import PlanExecutor
-from ..learning.advice import advice_lines, applied_of
+from ..learning.advice import advice_lines, applied_of, skills_told
 from ..learning.inspection import Inspector
 from ..learning.occasions import AnyPiece, OccasionPiece
 from ..learning.recovery.budgets import BUDGETS, Budgets
@@ -109,6 +109,7 @@ class Job:
             weights=self.artifact.weights,
             advice=self.said or advice_lines(self.told),
             run=self.run,
+            skills=skills_told(self.told),
         )
 
 

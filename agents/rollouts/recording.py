@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from eventlog.events import InstanceReset, ModelCalled, RewardGraded, RunFinished, RunStarted, Sampling, StepTaken
 from projections.costs import PriceBook
 
+from ..learning.advice import Audience
 from ..learning.occasions import OccasionPiece
 from ..models.model import Finish
 from ..plans import Overlaid, Plan
@@ -34,14 +35,14 @@ class RecordedCall:
 class Conversation:
     """The conversation of a policy's run: its messages as plain JSON, each call, and the pictures by address.
 
-    `told` gives the pieces that the run is told now within a budget of bytes; None if its template is not in the log.
+    `told` gives the pieces that an audience is told now in the run; None if its template is not in the log.
     A demonstration is told `said` instead, lines of what memory changed in its plan.
     """
 
     messages: Sequence[Mapping[str, Json]]
     calls: tuple[RecordedCall, ...]
     pictures: Mapping[str, bytes]
-    told: Callable[[int], tuple[OccasionPiece, ...]] | None
+    told: Callable[[Audience], tuple[OccasionPiece, ...]] | None
     said: Callable[[int], tuple[str, ...]] | None = None
 
 
@@ -54,7 +55,7 @@ class KeptRun:
 
     calls: tuple[ModelCalled, ...]
     is_told: bool
-    told: Callable[[int], tuple[OccasionPiece, ...]] | None
+    told: Callable[[Audience], tuple[OccasionPiece, ...]] | None
 
 
 @dataclass(frozen=True, slots=True)

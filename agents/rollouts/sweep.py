@@ -11,6 +11,7 @@ from eventlog.events import Artifact, Bias, Spec, SweepPlanned, Template, Trials
 from projections.benchmarks import Instance
 from projections.runs import OUTSIDE
 
+from ..learning.advice import Audience
 from .errors import BadSweep, BenchmarkInstance
 from .trials import TrialPiece, treat
 
@@ -141,7 +142,7 @@ def plan_sweep(
     executor: str | None = None,
     model: str | None = None,
     suite: str | None = None,
-    advice_budget: int | None = None,
+    audience: Audience | None = None,
     tells: bool = False,
 ) -> SweepPlanned:
     """Event that plans the sweep; with `trials`, some siblings try a piece that fits, applied or told (see `treat`).
@@ -151,7 +152,7 @@ def plan_sweep(
     check_sweep_name(generator.sweep)
     specs = generator.specs()
     if trials is not None:
-        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment, advice_budget)
+        specs = treat(specs, generator.templates, candidates, promoted, trials, rng_seed, environment, audience)
     drawn = {spec.template for spec in specs}
     templates = tuple(template for template in generator.templates if template.template_id in drawn)
     refuse_frozen(generator.sweep, environment, templates, specs, frozen)

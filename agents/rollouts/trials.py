@@ -14,7 +14,7 @@ from typing import Final
 
 from eventlog.events import PieceKind, Spec, Template, Trials
 
-from ..learning.advice import worth_telling, would_tell
+from ..learning.advice import Audience, worth_telling, would_tell
 from ..learning.occasions import AnyPiece, OccasionPiece
 from ..learning.retrieval import overlay_memory, retrieve
 from ..plans import Piece, apply_change, place_of
@@ -43,19 +43,19 @@ def treat(
     trials: Trials,
     rng_seed: int,
     environment: str = "",
-    advice_budget: int | None = None,
+    audience: Audience | None = None,
 ) -> tuple[Spec, ...]:
     """Assign exactly one piece to the last sibling of some groups; all other siblings play the unchanged artifact.
 
     In a share of the groups that sibling carries a candidate, in another it withholds a promoted piece. Only a piece
     that changes the group's plan is drawn, and only if the group has enough other siblings for the piece's rule. With
-    an `advice_budget`, the executor is told memory: then only a lesson in words that is told with the task is drawn.
+    an `audience`, the executor is told memory: then only what is told with the task and changes no plan is drawn.
     """
     memory, belonging, in_use = [each.piece for each in promoted], dict[str, list[TrialPiece]](), {}
     for each in templates:
-        used = _pieces_in_use(each, environment, memory, advice_budget)
+        used = _pieces_in_use(each, environment, memory, audience)
         in_use[each.template_id] = [piece for piece in promoted if piece.piece.piece in used]
-        belonging[each.template_id] = _fitting_candidates(candidates, each, environment, advice_budget)
+        belonging[each.template_id] = _fitting_candidates(candidates, each, environment, audience)
     tasks = _tasks_of(specs)
     tried, left_out = _Turns(belonging, tasks, rng_seed), _Turns(in_use, tasks, rng_seed)
 
@@ -107,21 +107,22 @@ def _tasks_of(specs: Iterable[Spec]) -> dict[int, set[str]]:
 
 
 def _pieces_in_use(
-    template: Template, environment: str, memory: Sequence[AnyPiece], advice_budget: int | None
+    template: Template, environment: str, memory: Sequence[AnyPiece], audience: Audience | None
 ) -> frozenset[str]:
     """Pieces of memory that a trial can withhold from a run of a task."""
-    if advice_budget is None:
+    if audience is None:
         applied = overlay_memory(template.plan_steps, template.instruction, environment, memory).applied
         return frozenset(item.piece for item in applied)
-    told = worth_telling(template, environment, memory, advice_budget)
-    return frozenset(each.piece for each in told if each.is_in_words)
+    told = worth_telling(template, environment, memory, audience)
+    return frozenset(each.piece for each in told if each.change is None)
 
 
-def would_use(piece: AnyPiece, template: Template, environment: str, advice_budget: int | None = None) -> bool:
-    """True if a run of a task could try a piece: it changes the plan, or, told as a lesson in words, the prompt."""
-    if advice_budget is None:
+def would_use(piece: AnyPiece, template: Template, environment: str, audience: Audience | None = None) -> bool:
+    """True if a run of a task could try a piece: it changes the plan, or, if it has no change, what is told."""
+    if audience is None:
         return would_change(piece, template, environment)
-    return isinstance(piece, OccasionPiece) and piece.is_in_words and would_tell(piece, template, environment)
+    has_no_change = isinstance(piece, OccasionPiece) and piece.change is None
+    return has_no_change and would_tell(piece, template, environment, audience)
 
 
 def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
@@ -133,9 +134,9 @@ def would_change(piece: AnyPiece, template: Template, environment: str) -> bool:
 
 
 def _fitting_candidates(
-    candidates: Collection[TrialPiece], template: Template, environment: str, advice_budget: int | None
+    candidates: Collection[TrialPiece], template: Template, environment: str, audience: Audience | None
 ) -> list[TrialPiece]:
-    return [each for each in candidates if would_use(each.piece, template, environment, advice_budget)]
+    return [each for each in candidates if would_use(each.piece, template, environment, audience)]
 
 
 def open_to(
@@ -144,12 +145,10 @@ def open_to(
     candidates: Collection[TrialPiece],
     rng_seed: int,
     environment: str,
-    advice_budget: int | None = None,
+    audience: Audience | None = None,
 ) -> dict[str, dict[PieceKind, tuple[str, ...]]]:
     """Candidates that each treated group could carry, keyed by kind and sorted by name."""
-    belonging = {
-        each.template_id: _fitting_candidates(candidates, each, environment, advice_budget) for each in templates
-    }
+    belonging = {each.template_id: _fitting_candidates(candidates, each, environment, audience) for each in templates}
     turns = _Turns(belonging, _tasks_of(specs), rng_seed)
     sizes = Counter(spec.group_id for spec in specs)
     found: dict[str, dict[PieceKind, tuple[str, ...]]] = {}

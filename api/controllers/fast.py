@@ -43,7 +43,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
-from ..sweeps.executors import advice_budget_of, describe_executor, plays, recorded_name
+from ..sweeps.executors import audience_of, describe_executor, plays, recorded_name
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import first_facts, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
@@ -244,7 +244,7 @@ class Controller:
 
     def _candidates(self, views: PostgresViews) -> TrialPool:
         found = trial_pool(views, content_reader(self.house.blobs), self.course.kinds, self.house.embeddings)
-        return found.among(self._templates(), self.site, advice_budget_of(self.executor))
+        return found.among(self._templates(), self.site, audience_of(self.executor))
 
     def _seeds(self, used: Spent, pool: Pool) -> int:
         """Maximum number of seeds per task in the next round, given the runs that are left."""
@@ -275,7 +275,7 @@ class Controller:
 
     def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
         siblings = siblings_for_trials(pool(), self.course.siblings)
-        temperatures = () if advice_budget_of(self.executor) is None else (self.course.temperature_micro,)
+        temperatures = () if audience_of(self.executor) is None else (self.course.temperature_micro,)
         size = RoundSize(seeds, siblings, temperatures)
         return round_generator(self.house.store, views, self.site, self.course, self._templates(), size)
 

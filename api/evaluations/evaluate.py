@@ -48,7 +48,7 @@ from ..queries.benchmarks import refuse_small_benchmark
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..reporter import Reporter
-from ..sweeps.executors import advice_budget_of, describe_executor, options_of, recorded_as
+from ..sweeps.executors import audience_of, describe_executor, options_of, recorded_as
 from ..sweeps.jobs import pieces_of
 from ..sweeps.models import agent_model
 from .arms import Sides, sides
@@ -171,7 +171,7 @@ def concerns(
     _, content = challenger_now(house, views, kinds)
     today = pieces_from(content.body, content_reader(house.blobs), house.embeddings)
     present = pieces_of(house, present_champion(views).pointed_artifact())
-    return not is_same_for(templates, site, present, today, advice_budget_of(executor))
+    return not is_same_for(templates, site, present, today, audience_of(executor))
 
 
 def play_and_settle(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.learning.advice import tell_trial
+from agents.learning.advice import Audience, tell_trial
 from agents.learning.applied_words import applied_advice
 from agents.learning.embeddings import Embedded
 from agents.learning.memory import load_piece, pieces_from
@@ -36,8 +36,8 @@ class RunInputs:
         return self.blobs.get(address).body
 
 
-def telling_of(run: RunInputs) -> Callable[[int], tuple[OccasionPiece, ...]] | None:
-    """Advice to a run now within a budget of bytes; None if its template is not in the log."""
+def telling_of(run: RunInputs) -> Callable[[Audience], tuple[OccasionPiece, ...]] | None:
+    """What an audience is told now in a run; None if the run's template is not in the log."""
     template = template_of(run)
     if template is None:
         return None
@@ -46,8 +46,8 @@ def telling_of(run: RunInputs) -> Callable[[int], tuple[OccasionPiece, ...]] | N
     withheld = next((piece for piece in held if piece.piece == own), None)
     pieces = [piece for piece in held if piece.piece != own]
 
-    def told(budget: int) -> tuple[OccasionPiece, ...]:
-        return tell_trial(template, environment, pieces, budget, candidate=candidate, withheld=withheld)
+    def told(audience: Audience) -> tuple[OccasionPiece, ...]:
+        return tell_trial(template, environment, pieces, audience, candidate=candidate, withheld=withheld)
 
     return told
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agents.learning.advice import Audience
 from agents.learning.allocator import KINDS, SUBSTRATE_OF, Allotment, OpenGroup, allot_substrates, credit_choice
 from agents.rollouts.trials import TrialPiece, of_kinds, open_to
 from eventlog.disowned import read_in_force
@@ -30,11 +31,11 @@ def allot(
     candidates: Sequence[TrialPiece],
     forgetting: Forgetting,
     budget_left: int | None,
-    advice_budget: int | None = None,
+    audience: Audience | None = None,
 ) -> tuple[SweepPlanned, tuple[SubstrateChosen, ...]]:
     """The sweep with the substrate that the allocator chose for each trial group, and the choices as events."""
     clusters = {template.template_id: template.cluster for template in sweep.templates}
-    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.rng_seed, sweep.environment, advice_budget)
+    opened = open_to(sweep.specs, sweep.templates, candidates, sweep.rng_seed, sweep.environment, audience)
     with_candidate = [spec for spec in sweep.specs if spec.group_id in opened and spec.candidate is not None]
     places = [
         OpenGroup(

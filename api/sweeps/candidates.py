@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from agents.learning.advice import Audience
 from agents.learning.memory import EVERY_KIND, load_piece
 from agents.learning.occasions import Read
 from agents.learning.similarity import Embeddings
@@ -31,10 +32,10 @@ class TrialPool:
         """Ids of the candidates."""
         return frozenset(each.piece.piece for each in self.candidates)
 
-    def among(self, templates: Collection[Template], site: str, advice_budget: int | None = None) -> TrialPool:
-        """The pieces that would change the plan of at least one of the templates, or with a budget, its prompt."""
+    def among(self, templates: Collection[Template], site: str, audience: Audience | None = None) -> TrialPool:
+        """The pieces that would change the plan of at least one of the templates, or with an audience, its prompt."""
         candidates, promoted = (
-            tuple(one for one in each if any(would_use(one.piece, task, site, advice_budget) for task in templates))
+            tuple(one for one in each if any(would_use(one.piece, task, site, audience) for task in templates))
             for each in (self.candidates, self.promoted)
         )
         return TrialPool(candidates, promoted)

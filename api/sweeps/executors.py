@@ -21,6 +21,7 @@ from agents.executors.outside.agent_spec import AgentSpec, agent_options
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import SCREENSHOT_NAME, PolicyExecutor, over_http
 from agents.executors.surface import Surface
+from agents.learning.advice import Audience
 from agents.learning.inspection import Inspector
 from agents.models.errors import NotOffered
 from agents.models.local.network import PREFIX
@@ -159,9 +160,9 @@ def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     return name, None
 
 
-def advice_budget_of(executor: Executor) -> int | None:
-    """Most bytes of advice that an executor is told with a task; None if it applies memory to plans, or uses none."""
-    return executor.advice_budget if isinstance(executor, Advised) else None
+def audience_of(executor: Executor) -> Audience | None:
+    """What an executor is told of memory with a task; None if it applies memory to plans, or uses none."""
+    return executor.audience if isinstance(executor, Advised) else None
 
 
 def recorded_name(executor: Executor) -> str:

@@ -218,5 +218,5 @@ def _with_memory(job: Job, executor: Executor) -> Job:
     told: tuple[OccasionPiece, ...] = ()
     if isinstance(executor, Advised):
         trial = {"candidate": job.candidate, "withheld": job.withheld}
-        told = tell_trial(job.template, job.environment, job.pieces, executor.advice_budget, **trial)
+        told = tell_trial(job.template, job.environment, job.pieces, executor.audience, **trial)
     return replace(job, pieces=(), candidate=None, told=told)

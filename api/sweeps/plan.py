@@ -47,7 +47,7 @@ from ..queries.champion import present_champion
 from ..queries.sweeps import sweeps_on
 from .allocate import allot, choice_appends
 from .candidates import TrialPool, trial_pool
-from .executors import advice_budget_of, recorded_as
+from .executors import audience_of, recorded_as
 
 
 def first_facts(house: House) -> None:
@@ -185,7 +185,7 @@ def plan(
     trying = TrialPool()
     if trials is not None:
         pool = trial_pool(views, content_reader(house.blobs), kinds, matching)
-        trying = pool.among(generator.templates, site, advice_budget_of(executor))
+        trying = pool.among(generator.templates, site, audience_of(executor))
     name, model = recorded_as(executor)
     event = plan_sweep(
         generator,
@@ -201,13 +201,13 @@ def plan(
         executor=name,
         model=model,
         suite=suite,
-        advice_budget=advice_budget_of(executor),
+        audience=audience_of(executor),
         tells=tells,
     )
     choices: tuple[SubstrateChosen, ...] = ()
     if forgetting:
-        budget = advice_budget_of(executor)
-        event, choices = allot(views, event, trying.candidates, forgetting, budget_left, budget)
+        told = audience_of(executor)
+        event, choices = allot(views, event, trying.candidates, forgetting, budget_left, told)
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

@@ -8,7 +8,7 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.executors.policy import PolicyExecutor
-from agents.learning.advice import BUDGET
+from agents.learning.advice import READERS
 from agents.learning.memory import content_reader
 from agents.learning.occasions import text_and_change
 from agents.models.scripted import Scripted
@@ -127,5 +127,5 @@ def test_what_was_promoted_for_plans_becomes_a_candidate_in_words_after_a_policy
     hint = said[text]
     assert ", then follow the link 'Where tickets are', not: open /" in text
     assert (hint.occasion.cluster, hint.source, hint.rule) == ("navigation", "recovery", PairedRule())
-    pool = trial_pool(house.views(), content_reader(house.blobs)).among([task], "helpdesk", BUDGET)
+    pool = trial_pool(house.views(), content_reader(house.blobs)).among([task], "helpdesk", READERS)
     assert hint.hint in pool.names

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.learning.advice import MOST, advice_lines, applied_of, tell_trial, worth_telling
+from agents.learning.advice import (
+    MOST,
+    READERS,
+    Audience,
+    advice_lines,
+    applied_of,
+    skills_told,
+    tell_trial,
+    worth_telling,
+)
 from agents.learning.occasions import OccasionPiece, fits, lesson_id
 from eventlog.events import Applied, Occasion, PieceKind
 from tests.unit.test_agent_samples import template
@@ -86,8 +95,8 @@ def test_a_lesson_is_another_one_in_another_cluster_and_with_other_words() -> No
 
 def test_what_does_not_fit_into_the_budget_is_left_out_and_smaller_ones_are_told() -> None:
     long, short = in_words("x" * 200, wins=2), in_words("Ask.", wins=1)
-    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], 100)] == [short.piece]
-    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], 300)] == [long.piece, short.piece]
+    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], Audience(100))] == [short.piece]
+    assert [each.piece for each in worth_telling(TASK, SITE, [long, short], Audience(300))] == [long.piece, short.piece]
 
 
 def test_a_treated_run_is_told_what_its_siblings_are_and_the_candidate_last() -> None:
@@ -105,3 +114,38 @@ def test_a_withheld_piece_is_missed_by_its_run_and_nothing_takes_its_place() -> 
     gone = plain[1]
     others = [each for each in memory if each is not gone]
     assert tell_trial(TASK, SITE, others, withheld=gone) == tuple(each for each in plain if each is not gone)
+
+
+def skill(name: str, text: str, cluster: str | None = "c", rank: int = 0) -> OccasionPiece:
+    occasion = Occasion(environment=SITE, type="navigate", intent="A line.", page="", cluster=cluster)
+    return OccasionPiece(lesson_id("skill", occasion, None, text), "skill", occasion, None, text, name, 0, rank)
+
+
+WORKERS = Audience(skills=2)
+
+
+def test_skills_are_offered_whole_after_the_lines_to_those_who_take_them_and_to_nobody_else() -> None:
+    ask, phones = in_words("Ask first."), skill("phones", "# Phones\n\nShow the phone number of a dealer.")
+    told = worth_telling(TASK, SITE, [phones, ask], WORKERS)
+    assert told == (ask, phones)
+    assert advice_lines(told) == ("Ask first.",)
+    assert skills_told(told) == (phones.text,)
+    assert applied_of(told)[1] == Applied(piece=phones.piece, kind="skill", step=1)
+    assert named(phones, ask) == [ask.piece]
+
+
+def test_skills_are_offered_in_their_cluster_one_of_each_name_and_those_first_that_share_most() -> None:
+    near, far = skill("near", "Show the phone number of a dealer."), skill("far", "Papers.", rank=9)
+    worse, elsewhere = skill("near", "Something else.", rank=5), skill("other", near.text, "d")
+    assert worth_telling(TASK, SITE, [worse, elsewhere, far, near], WORKERS) == (near, far)
+    assert worth_telling(TASK, SITE, [far, skill("a", "Ink.", rank=8), near], WORKERS) == (near, far)
+
+
+def test_a_candidate_takes_the_place_of_the_skill_of_its_name_and_is_beyond_the_most() -> None:
+    memory = [skill("a", "Papers."), skill("b", "Boats.")]
+    new, better = skill("c", "Engines."), skill("a", "Papers and more.")
+    plain = tell_trial(TASK, SITE, memory, WORKERS)
+    assert tell_trial(TASK, SITE, memory, WORKERS, candidate=new) == (*plain, new)
+    assert tell_trial(TASK, SITE, memory, WORKERS, candidate=better) == (memory[1], better)
+    assert tell_trial(TASK, SITE, memory, READERS, candidate=new) == ()
+    assert tell_trial(TASK, SITE, memory[1:], WORKERS, withheld=memory[0]) == (memory[1],)

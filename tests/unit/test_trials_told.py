@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agents.learning.advice import BRIEF_BUDGET, BUDGET
+from agents.learning.advice import BRIEF_BUDGET, BUDGET, READERS, Audience
 from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.sweep import SeedSweep
@@ -38,7 +38,7 @@ def test_a_lesson_is_tried_and_withheld_only_in_the_tasks_that_it_is_told_with()
     mine, its = told("desk"), told("mail")
     for candidates, promoted, field in ((tries(mine, its), (), "candidate"), ((), tries(mine, its), "withheld")):
         shares = EVERY_GROUP if candidates else Trials(treated_micro=0, withheld_micro=1_000_000)
-        specs = treat(sweep(), TASKS, candidates, promoted, shares, 7, SITE, BUDGET)
+        specs = treat(sweep(), TASKS, candidates, promoted, shares, 7, SITE, READERS)
         drawn = {(spec.template, getattr(spec, field)) for spec in specs if not spec.is_plain}
         assert drawn == {("desk", mine.piece), ("mail", its.piece)}
 
@@ -47,15 +47,17 @@ def test_runs_of_plans_try_no_lesson_in_words_and_told_runs_try_nothing_else() -
     specs = treat(sweep(), TASKS, tries(told("desk")), (), EVERY_GROUP, 7, SITE)
     assert all(spec.is_plain for spec in specs)
     words = lesson(text="Ask the dentist.")
-    assert not would_use(words, DESK, SITE, BUDGET)
-    assert not would_use(piece("/new"), DESK, SITE, BUDGET)
+    assert not would_use(words, DESK, SITE, READERS)
+    assert not would_use(piece("/new"), DESK, SITE, READERS)
     assert would_use(piece("/new"), DESK, SITE)
 
 
 @pytest.mark.parametrize(("budget", "is_withheld"), [(BUDGET, True), (BRIEF_BUDGET, False)])
 def test_what_the_budget_leaves_out_cannot_be_withheld(budget: int, is_withheld: bool) -> None:
     long = tries(told("desk", f"a{'x' * 250}"), told("desk", f"b{'x' * 250}"))
-    specs = treat(sweep(), TASKS, (), long, Trials(treated_micro=0, withheld_micro=1_000_000), 7, SITE, budget)
+    specs = treat(
+        sweep(), TASKS, (), long, Trials(treated_micro=0, withheld_micro=1_000_000), 7, SITE, Audience(budget)
+    )
     assert (len({spec.withheld for spec in specs if spec.withheld}) == 2) == is_withheld
 
 
@@ -73,7 +75,7 @@ def test_a_lesson_is_promoted_in_the_cluster_where_it_helps_and_not_where_it_har
             confidence=500_000,
         )
         add(store, f"hint/{each.piece}", recorded)
-    specs = treat(sweep(), TASKS, tries(mine, its), (), EVERY_GROUP, 7, SITE, BUDGET)
+    specs = treat(sweep(), TASKS, tries(mine, its), (), EVERY_GROUP, 7, SITE, READERS)
     passed = {spec.spec_id: (spec.candidate is None) == (spec.template == "mail") for spec in specs}
     carried = {spec.spec_id: (spec.candidate,) if spec.candidate else () for spec in specs}
     runs = {run: RunState(run=run, applied=applied) for run, applied in carried.items()}
@@ -84,3 +86,14 @@ def test_a_lesson_is_promoted_in_the_cluster_where_it_helps_and_not_where_it_har
     states = candidacies(views(store))
     assert (states[mine.piece].status, states[mine.piece].wins) == ("promoted", 6)
     assert (states[its.piece].status, states[its.piece].losses) == ("candidate", 6)
+
+
+def test_a_skill_is_tried_and_withheld_where_skills_are_offered_and_nowhere_else() -> None:
+    occasion = Occasion(environment=SITE, type="navigate", intent="Knock.", page="", cluster="desk")
+    knock = OccasionPiece("sk-1", "skill", occasion, None, "# Knock\n\nKnock first.", "knock", 0, 0)
+    withheld = Trials(treated_micro=0, withheld_micro=1_000_000)
+    for audience, drawn in ((Audience(skills=1), {("desk", "sk-1")}), (READERS, set()), (None, set())):
+        tried = treat(sweep(), TASKS, tries(knock), (), EVERY_GROUP, 7, SITE, audience)
+        left_out = treat(sweep(), TASKS, (), tries(knock), withheld, 7, SITE, audience)
+        assert {(spec.template, spec.candidate) for spec in tried if not spec.is_plain} == drawn
+        assert {(spec.template, spec.withheld) for spec in left_out if not spec.is_plain} == drawn

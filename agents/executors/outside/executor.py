@@ -25,7 +25,7 @@ from eventlog.events import RunStatus, Step
 from projections.runs import AGENT
 
 from ...envs.contract import MICRO, Instance
-from ...learning.advice import BUDGET, advice_paragraph
+from ...learning.advice import READERS, Audience, advice_paragraph
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
 from .agent_spec import AgentSpec
 from .model_access import ModelAccess, no_model
@@ -80,7 +80,7 @@ class AgentExecutor:
     opening: Callable[[str], AbstractContextManager[ModelAccess | None]] = no_model
     name: str = AGENT
     offers_logprobs: bool = False
-    advice_budget: int = BUDGET
+    audience: Audience = READERS
     walks_pages: bool = True
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
