@@ -35,7 +35,8 @@ class UnknownVerifier(FlywheelError):
 
 
 class CannotGrade(FlywheelError):
-    """The run {run} cannot be graded again: {actual}; expected a run on a built-in site with a recorded end state."""
+    """The run {run} cannot be graded again: {actual}; expected a recorded end state of a built-in site, or one that the
+    oracle of its environment graded."""
 
 
 class PlanRefused(FlywheelError):

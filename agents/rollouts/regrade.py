@@ -1,6 +1,7 @@
 """Regrading of a run from its recorded end state, by a verifier of a given version. Pure.
 
-The instance is restored from its seed and the recorded changes, so no site is served and no agent acts.
+The instance is restored from its seed and the recorded changes, so no site is served and no agent acts. Where an
+environment is not built in, what its own oracle said of that end state stands for the instance.
 """
 
 from __future__ import annotations
@@ -50,6 +51,35 @@ class Regraded:
     reasons: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptInstance:
+    """The end state of a run in an environment that is not built in: it grades as its oracle did when the run ended."""
+
+    started: RunStarted
+    finished: RunFinished
+    mutations: Sequence[Mutation]
+    first: RewardGraded
+
+    @property
+    def seed(self) -> int:
+        """See Simulation."""
+        return self.started.spec.env_seed
+
+    def counts(self) -> Mapping[str, int]:
+        """See Simulation. Nothing is known of what the instance held."""
+        return {}
+
+    def fingerprint(self) -> str:
+        """See Simulation."""
+        return f"sha256:{self.finished.fingerprint}"
+
+    def grade(self, task_id: str) -> OracleGrade:
+        """See Simulation. Raises KeyError for a task that the run did not have."""
+        if task_id != task_of(self.started):
+            raise KeyError(task_id)
+        return OracleGrade(self.first.passed, self.first.score // _OF_TEN_THOUSANDTHS, self.first.reasons, {})
+
+
 def verifier(version: str, known: Mapping[str, Verifier] = VERIFIERS) -> Verifier:
     """The verifier of a version. Raises UnknownVerifier."""
     if version not in known:
@@ -75,6 +105,25 @@ def restore_instance(
         raise CannotGrade(run=started.run, actual="its end state is not a list of that site's changes") from error
 
 
+def instance_to_grade(
+    started: RunStarted,
+    finished: RunFinished,
+    end_state: bytes,
+    first: RewardGraded | None,
+    sites: Mapping[str, SiteKind] = KNOWN,
+) -> Simulation:
+    """The instance of a run as it was left: restored on a built-in site, else as its oracle graded it at `first`.
+
+    Raises CannotGrade.
+    """
+    if started.task_spec.environment in sites or first is None or first.version != REWARD_VERSION:
+        return restore_instance(started, started.spec.env_seed, end_state, sites)
+    try:
+        return KeptInstance(started, finished, read_changes(end_state), first)
+    except ValidationError as error:
+        raise CannotGrade(run=started.run, actual="its end state is not a list of changes") from error
+
+
 def task_of(started: RunStarted) -> str:
     """Oracle task that a run's success conditions name. Raises CannotGrade."""
     for condition in started.task_spec.success_conditions:
@@ -90,7 +139,13 @@ def regrade_run(started: RunStarted, instance: Simulation, grade: Verifier) -> R
         found = grade(instance, task)
     except KeyError as error:
         raise CannotGrade(run=started.run, actual=f"its site does not grade {task!r} from this state") from error
-    return Regraded(found.score_e4 * _OF_TEN_THOUSANDTHS, found.passed, found.reasons)
+    score = found.score_e4 * _OF_TEN_THOUSANDTHS
+    if (
+        isinstance(instance, KeptInstance)
+        and score == instance.first.score // _OF_TEN_THOUSANDTHS * _OF_TEN_THOUSANDTHS
+    ):
+        score = instance.first.score  # an environment's reward may be finer than an oracle's score
+    return Regraded(score, found.passed, found.reasons)
 
 
 def conduct_recorded(started: RunStarted, steps: Sequence[StepTaken], finished: RunFinished, plan: Plan) -> Conduct:

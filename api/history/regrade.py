@@ -16,8 +16,8 @@ from agents.rollouts.regrade import (
     VERIFIERS,
     Verifier,
     conduct_recorded,
+    instance_to_grade,
     regrade_run,
-    restore_instance,
     reward_again,
     verifier,
 )
@@ -137,7 +137,7 @@ def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGrade
     if started is None or finished is None:
         raise CannotGrade(run=run, actual="its start or its end is not in its stream")
     end_state = house.blobs.get(finished.end_state).body
-    said = regrade_run(started, restore_instance(started, started.spec.env_seed, end_state), grade)
+    said = regrade_run(started, instance_to_grade(started, finished, end_state, before[0]), grade)
     return reward_again(before[-1], said, version, conduct_in(house.store, house.blobs, started, finished))
 
 

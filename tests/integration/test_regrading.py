@@ -179,6 +179,22 @@ def test_every_run_that_cannot_be_graded_again_says_why(swept_house: House) -> N
         regrade_runs(house, "outcome-1", [good, "nowhere"])
 
 
+@pytest.mark.parametrize("passed", [True, False])
+def test_in_an_environment_that_is_not_built_in_what_its_oracle_said_is_weighed_again(
+    empty_house: House, passed: bool
+) -> None:
+    house, run, fine = empty_house, "x__far", 666_654
+    start = started(run, "x__8")
+    task = start.task_spec.model_copy(update={"environment": "elsewhere", "success_conditions": ("oracle:far",)})
+    reward = graded(run, "x__8").model_copy(update={"score": fine, "passed": passed, "version": "oracle-1"})
+    end = house.blobs.put([Blob("application/json", b"[]")])[0]
+    told(house, run, start.model_copy(update={"task_spec": task}), finished(run=run, end_state=end), reward)
+    (found,) = regrade_runs(house, "outcome-1", [run])
+    assert (found.outcome, found.passed, found.score, found.before_score) == ("graded", passed, MICRO * passed, fine)
+    (again,) = regrade_runs(house, "oracle-1", [run])
+    assert (again.outcome, again.passed, again.score) == ("graded", passed, fine)
+
+
 class Astray(EnvClient):
     """A client that gives every third sibling an instance of another seed."""
 

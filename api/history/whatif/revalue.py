@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agents.rewards import SHAPING_VERSION, cost_of, penalty_of, shape_reward
 from agents.rollouts.errors import CannotGrade
-from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, regrade_run, restore_instance, verifier
+from agents.rollouts.regrade import VERIFIERS, Regraded, Verifier, instance_to_grade, regrade_run, verifier
 from eventlog.blobs import BlobStore
 from eventlog.errors import BlobErased, BlobMissing
 from eventlog.events import PriceBookSet, RewardGraded, RunFinished, RunStarted
@@ -50,7 +50,10 @@ class _Maker:
         return cost_of(finished.usage, PriceBook(version=reward.prices, **prices.model_dump()))
 
     def regrade(self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None) -> Regraded:
-        """Grade by the definition's verifier; the recorded grade if the verifier is the same. Raises CannotGrade."""
+        """Grade by the definition's verifier; the recorded grade if the verifier is the same. Raises CannotGrade.
+
+        An environment that is not built in is graded by what its oracle said, so only such a reward is graded again.
+        """
         if self.grade is None or self.definition.version == reward.version:
             return Regraded(reward.score, reward.passed, reward.reasons)
         if started is None or finished is None:
@@ -61,7 +64,7 @@ class _Maker:
             raise CannotGrade(run=reward.run, actual="its end state was erased") from error
         except BlobMissing as error:
             raise CannotGrade(run=reward.run, actual="its end state is missing") from error
-        return regrade_run(started, restore_instance(started, started.spec.env_seed, end_state), self.grade)
+        return regrade_run(started, instance_to_grade(started, finished, end_state, reward), self.grade)
 
     def remake_reward(
         self, reward: RewardGraded, started: RunStarted | None, finished: RunFinished | None, book: Prices | None
