@@ -166,7 +166,8 @@ def test_a_promoted_lesson_is_tried_in_another_cluster_as_a_piece_of_its_own() -
     assert (copy.text, copy.occasion.cluster, copy.runs) == (lesson.text, "mail", ("r2",))
     assert copy.name != lesson.name
     assert transfer(SITE, [piece(lesson)], [TASK], {TASK.template_id: "r1"}) == ()
-    assert transfer("elsewhere", [piece(lesson)], [near], {"t2": "r2"}) == ()
+    (copy,) = transfer("elsewhere", [piece(lesson)], [near, far], {"t2": "r2", "t3": "r3"})
+    assert (copy.text, copy.occasion.environment, copy.occasion.cluster) == (lesson.text, "elsewhere", "mail")
 
 
 def rewrite(name: str, at: Step, change: Change, wins: int = 3) -> Piece:
