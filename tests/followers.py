@@ -20,6 +20,8 @@ from agents.models.model import CompletionRequest, Sample
 from eventlog.events import Step, StepType
 
 TOLD: Final = re.compile(r"^- “(.*)”$", re.MULTILINE)
+GUIDED: Final = re.compile(r"^“(.*)”$", re.MULTILINE)
+SENTENCE_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
 PAGE: Final = re.compile(r"^page (/\S*), status \d+$", re.MULTILINE)
 CONTROL: Final = re.compile(r"^\[(link|button|choice)\] (.+?)(?:: \"[^\"]*\" of (.*)| -> .*)?$", re.MULTILINE)
 LESSON: Final = re.compile(
@@ -81,7 +83,7 @@ class Follower:
         for lesson in seen.lessons:
             if lesson.after in took and (left := _left(lesson.steps, seen.done)):
                 return left
-        wanted = next((said for said in self._way(own, seen.lessons) if said not in took), None)
+        wanted = next((said for said in self._way(own, seen, took) if said not in took), None)
         if wanted is None:
             return self._explore(seen, rng) if rng.random() < self.explores else None
         has_failed = wanted in seen.done
@@ -89,12 +91,14 @@ class Follower:
             return self._explore(seen, rng) or spoken.get(wanted, wanted)
         return None if has_failed and seen.done[-1] == wanted else spoken.get(wanted, wanted)
 
-    def _way(self, own: list[str], lessons: tuple[Lesson, ...]) -> Iterator[str]:
-        """The plan's steps, with what lessons put before them or in their place."""
+    def _way(self, own: list[str], seen: Seen, took: list[str]) -> Iterator[str]:
+        """The plan's steps, with what lessons put before them or in their place, where that did not fail here."""
+        failed = {said for said in seen.done if said not in took}
         for said in own:
-            instead = next((each for each in lessons if each.instead == said), None)
-            for lesson in lessons:
-                yield from lesson.steps if lesson.before == said else ()
+            for lesson in seen.lessons:
+                yield from (each for each in lesson.steps if each not in failed) if lesson.before == said else ()
+            told = (each for each in seen.lessons if each.instead == said and failed.isdisjoint(each.steps))
+            instead = next(told, None)
             yield from (said,) if instead is None else instead.steps
 
     def _explore(self, seen: Seen, rng: random.Random) -> str | None:
@@ -117,7 +121,9 @@ def read_conversation(request: CompletionRequest, instruction: str) -> Seen:
                 outcomes.append(re.split(r"[,\n]", told.text, maxsplit=1)[0])
         elif told.role == "assistant":
             done += [taken] if (taken := _taken(told.text, instruction)) else []
-    lessons = tuple(filter(None, (parse_lesson(line) for line in TOLD.findall(messages[0].text))))
+    guided = (line for text in GUIDED.findall(request.messages[0].text) for line in SENTENCE_END.split(text))
+    lines = (*guided, *TOLD.findall(messages[0].text))
+    lessons = tuple(filter(None, map(parse_lesson, lines)))
     return Seen(tuple(done), tuple(outcomes), page, words, lessons)
 
 

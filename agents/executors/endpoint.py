@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..envs.contract import Instance
-from ..learning.advice import Audience
+from ..learning.advice import Audience, reading_audience
 from ..models.local.network import BASE
 from ..models.model import Model
 from ..models.servers.vllm import VllmServer
@@ -41,7 +41,7 @@ class EndpointPolicies:
     @property
     def audience(self) -> Audience:
         """See Advised."""
-        return Audience(wording_budget(self.wording))
+        return reading_audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:

@@ -30,8 +30,9 @@ class Assignment:
 
     `seed` and `temperature_micro` are sampling parameters of a model. `page_headers` are sent with every page request.
     `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
-    those of the run's artifact. `advice` holds lines for a policy about what helped before, `skills` whole skills for
-    the workers of a delegation loop. `run` is the run's id.
+    those of the run's artifact. `advice` holds lines for a policy about what helped before, `guidance` the instruction
+    that memory holds for tasks like this one, `skills` whole skills for the workers of a delegation loop. `run` is the
+    run's id.
     """
 
     instruction: str
@@ -43,6 +44,7 @@ class Assignment:
     page_headers: Mapping[str, str] = field(default_factory=dict)
     weights: str = "base"
     advice: tuple[str, ...] = ()
+    guidance: str = ""
     run: str = ""
     skills: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ..envs.contract import Instance
-from ..learning.advice import Audience
+from ..learning.advice import Audience, reading_audience
 from ..models.local.host import Host
 from ..models.local.network import BASE
 from ..models.model import Model
@@ -53,7 +53,7 @@ class LocalPolicies:
     @property
     def audience(self) -> Audience:
         """See Advised."""
-        return Audience(wording_budget(self.wording))
+        return reading_audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:

@@ -19,7 +19,8 @@ from eventlog.events import RunStatus, Sampling, Step
 from ..envs.clients.session import Session
 from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
-from ..learning.advice import BRIEF_BUDGET, BUDGET, Audience, advice_paragraph
+from ..learning.advice import BRIEF_BUDGET, BUDGET, Audience, advice_paragraph, reading_audience
+from ..learning.guidance import guidance_paragraph
 from ..models.errors import NotOffered, RequestRejected
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
@@ -59,6 +60,11 @@ def wording_budget(wording: Wording) -> int:
     return BRIEF_BUDGET if wording == "brief" else BUDGET
 
 
+def guided_prompt(system: str, guidance: str) -> str:
+    """A policy's system prompt with the instruction that memory holds; the prompt alone if it holds none."""
+    return f"{system}\n\n{guidance_paragraph(guidance)}" if guidance else system
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyExecutor:
     """Executor of a model. `opening` makes the surface of each run.
@@ -92,7 +98,7 @@ class PolicyExecutor:
     @property
     def audience(self) -> Audience:
         """See Advised."""
-        return Audience(wording_budget(self.wording))
+        return reading_audience(wording_budget(self.wording))
 
     @property
     def walks_pages(self) -> bool:
@@ -141,7 +147,8 @@ class _Talk:
         told = f"The task:\n{self.assignment.instruction}\n\n{advice}{shown}"
         wording = self.executor.wording
         system = open_system_prompt(self.actions) if self.actions else system_prompt(self.executor.sight, wording)
-        self.messages += [ChatMessage("system", (system,)), ChatMessage("user", (told,))]
+        whole = guided_prompt(system, self.assignment.guidance)
+        self.messages += [ChatMessage("system", (whole,)), ChatMessage("user", (told,))]
 
     def next(self, index: int) -> Step | None:
         """The action that the model chooses; None after TRIES answers without one. Raises ModelFailure."""

@@ -7,11 +7,12 @@ bytes. An executor whose models take skills is offered some whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeGuard, TypeVar
 
 from eventlog.events import Applied, PieceKind, Template
 
+from .guidance import find_guidance, guidance_budget, guidance_paragraph
 from .occasions import WHOLE_TEXTS, AnyPiece, OccasionPiece
 from .quoting import clean_text, quote_text
 from .ranking import rank_texts
@@ -42,31 +43,41 @@ _TOLD: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
 
 @dataclass(frozen=True, slots=True)
 class Audience:
-    """Most of memory that the models of an executor are told with a task: bytes of lines, and number of skills."""
+    """Most of memory that the models of an executor are told with a task.
+
+    These are the bytes of lines, the number of skills, and the bytes of an instruction.
+    """
 
     budget: int = BUDGET
     skills: int = 0
+    guidance: int = 0
 
 
-READERS: Final = Audience()
-"""Models that read lines of advice alone, within BUDGET bytes."""
+def reading_audience(budget: int) -> Audience:
+    """Models that read lines of advice within a budget of bytes, and an instruction besides."""
+    return Audience(budget, guidance=guidance_budget(budget))
+
+
+READERS: Final = reading_audience(BUDGET)
+"""Models that read lines of advice within BUDGET bytes, and an instruction besides."""
 
 
 def worth_telling(
     template: Template, environment: str, held: Iterable[AnyPiece], audience: Audience = READERS
 ) -> tuple[OccasionPiece, ...]:
-    """Pieces that share words or meaning with a task's instruction, best first, then the skills of its cluster.
+    """Pieces that share words or meaning with a task's instruction, best first, then what its cluster has whole.
 
     Lines are MOST at most, within the audience's budget. They are sorted by BM25 score in integers, with an embedding
     model by that and by likeness, then by higher rank, more wins, and id. A piece that does not fit into what is left
-    of the budget is left out. The order of `held` does not matter.
+    of the budget is left out. Then come skills, and the instruction in force. The order of `held` does not matter.
     """
     pieces = tuple(held)
     found = {each.piece: each for each in pieces if is_tellable(each, template, environment)}
     scores = _scores(template.instruction, found)
     best = sorted(scores, key=lambda name: (-scores[name], -found[name].rank, -found[name].wins, name))
     lines = fill_budget(audience.budget, (found[name] for name in best), lambda each: each.text)
-    return (*lines, *_skills_for(template, environment, pieces, audience.skills))
+    guidance = find_guidance(template, environment, pieces, audience.guidance)
+    return (*lines, *_skills_for(template, environment, pieces, audience.skills), *guidance)
 
 
 def _skills_for(template: Template, environment: str, held: Iterable[AnyPiece], most: int) -> tuple[OccasionPiece, ...]:
@@ -115,7 +126,7 @@ def tell_trial(
     """Advice to a run that may try a piece: exactly that of its siblings, and the candidate or less a piece.
 
     The candidate comes last and beyond what the audience is told, so that it displaces nothing but a skill of its own
-    name. `held` lacks the withheld piece; no other piece takes its place.
+    name or the instruction in force. `held` lacks the withheld piece; no other piece takes its place.
     """
     others = worth_telling(template, environment, [*held, *([] if withheld is None else [withheld])], audience)
     own = [each for each in others if withheld is None or each.piece != withheld.piece]
@@ -125,7 +136,8 @@ def tell_trial(
 
 
 def _is_replaced(piece: OccasionPiece, by: OccasionPiece) -> bool:
-    return piece.piece == by.piece or (piece.kind == by.kind == "skill" and piece.title == by.title)
+    is_other_skill = piece.kind == "skill" and piece.title != by.title
+    return piece.piece == by.piece or (piece.kind == by.kind and piece.kind in WHOLE_TEXTS and not is_other_skill)
 
 
 def is_tellable(piece: AnyPiece, template: Template, environment: str) -> TypeGuard[OccasionPiece]:
@@ -141,7 +153,7 @@ def is_tellable(piece: AnyPiece, template: Template, environment: str) -> TypeGu
 
 def would_tell(piece: AnyPiece, template: Template, environment: str, audience: Audience = READERS) -> bool:
     """True if a piece would be told with a task if memory held it alone, however small the budget for lines."""
-    return worth_telling(template, environment, [piece], Audience(skills=audience.skills)) != ()
+    return worth_telling(template, environment, [piece], replace(audience, budget=BUDGET)) != ()
 
 
 def advice_lines(told: Iterable[OccasionPiece]) -> tuple[str, ...]:
@@ -158,6 +170,11 @@ def advice_paragraph(advice: Iterable[str]) -> str:
     """Lines of advice as a paragraph for a prompt, each quoted as data; empty without advice."""
     lines = "".join(f"- {quote_text(line)}\n" for line in advice)
     return f"{_PREAMBLE}\n{lines}\n" if lines else ""
+
+
+def notes_paragraphs(guidance: str, advice: Iterable[str]) -> str:
+    """Everything that is told, as paragraphs for one prompt; empty if it is nothing."""
+    return "\n".join(filter(None, (guidance_paragraph(guidance), advice_paragraph(advice))))
 
 
 def applied_of(told: Iterable[OccasionPiece]) -> tuple[Applied, ...]:

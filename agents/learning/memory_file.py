@@ -38,7 +38,7 @@ _INDENT: Final = 6
 
 LessonEvent = HintRecorded | ExemplarCaptured | SnippetLearned | RecipeImported | PieceProposed
 Kind = Literal["hint", "exemplar", "snippet", "recipe", "skill", "instruction"]
-_UNTITLED: Final[frozenset[Kind]] = frozenset({"hint", "exemplar"})
+_UNTITLED: Final[frozenset[Kind]] = frozenset({"hint", "exemplar", "instruction"})
 """Kinds whose pieces need no title."""
 
 

@@ -50,11 +50,7 @@ def reflection_request(
     model: Model, template: Template, transcripts: Iterable[Transcript], known: Iterable[str]
 ) -> CompletionRequest:
     """The request about a task's runs. `known` are lessons that the agent is told or that are on trial."""
-    every = sorted(transcripts, key=lambda each: each.run)
-    lines = [f"The task: {quote_text(template.instruction)}"]
-    for name, passed in (("failed", False), ("passed", True)):
-        for each in [one for one in every if one.passed is passed][:MOST_OF_A_SORT]:
-            lines += [f"A run that {name}:", *_lines_of(each, template.instruction)]
+    lines = [f"The task: {quote_text(template.instruction)}", *transcript_lines(template, transcripts)]
     lines += ["Lessons that the agent has:", *(quote_text(text) for text in sorted(set(known))[:MOST_KNOWN])]
     messages = (ChatMessage("system", (SYSTEM,)), ChatMessage("user", ("\n".join(lines),)))
     return CompletionRequest(messages, SAMPLING, answer_schema(Reflected) if model.offers.schema else None)
@@ -78,6 +74,15 @@ def read_lesson(
         environment=environment, type="navigate", intent=template.instruction, page="", cluster=template.cluster
     )
     return Captured("recipe", occasion, None, "lesson", text, tuple(runs), 500_000, source="recovery")
+
+
+def transcript_lines(template: Template, transcripts: Iterable[Transcript]) -> Iterator[str]:
+    """Runs of a task as lines that a model reads: the first failed and the first passed ones, quoted as data."""
+    every = sorted(transcripts, key=lambda each: each.run)
+    for name, passed in (("failed", False), ("passed", True)):
+        for each in [one for one in every if one.passed is passed][:MOST_OF_A_SORT]:
+            yield f"A run that {name}:"
+            yield from _lines_of(each, template.instruction)
 
 
 def _lines_of(transcript: Transcript, instruction: str) -> Iterator[str]:

@@ -17,9 +17,10 @@ from eventlog.events import Sampling, Step, StepTaken
 from ..envs.contract import Instance
 from ..executors.actions import Sight, Wording, system_prompt
 from ..executors.executor import Assignment, ExecutedStep, Execution
-from ..executors.policy import PolicyExecutor, wording_budget
+from ..executors.policy import PolicyExecutor, guided_prompt, wording_budget
 from ..executors.surface import Acted, Surface
-from ..learning.advice import Audience, advice_lines, applied_of
+from ..learning.advice import advice_lines, applied_of, reading_audience
+from ..learning.guidance import guidance_text
 from ..models.errors import RequestRejected
 from ..models.model import Completion, CompletionRequest, Offers, Sample
 from .drawing import drawing_seed
@@ -54,25 +55,30 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
     if conversation.said is not None:
         yield from _played_again(recording, conversation, sight, wording, conversation.said(wording_budget(wording)))
         return
-    told = None if conversation.told is None else conversation.told(Audience(wording_budget(wording)))
+    told = None if conversation.told is None else conversation.told(reading_audience(wording_budget(wording)))
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if told is None:
         yield ReplayCheck("told", recorded, None, "its template is not in the log")
         return
     again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(told))
     yield ReplayCheck("told", recorded, again, where="what it was told")
-    yield from _played_again(recording, conversation, sight, wording, advice_lines(told))
+    yield from _played_again(recording, conversation, sight, wording, advice_lines(told), guidance_text(told))
 
 
 def _played_again(
-    recording: Recording, conversation: Conversation, sight: Sight, wording: Wording, advice: tuple[str, ...]
+    recording: Recording,
+    conversation: Conversation,
+    sight: Sight,
+    wording: Wording,
+    advice: tuple[str, ...],
+    guidance: str = "",
 ) -> Iterator[ReplayCheck]:
-    """Yield the checks of each model call, of each step, and of the end, with this advice in the prompt."""
+    """Yield the checks of each model call, of each step, and of the end, with this advice and guidance told."""
     model, surface = _RecordedModel(conversation), _RecordedSurface(recording, conversation)
     surface.model = model
     executor = PolicyExecutor(model, sight, surface.open_surface, conversation.calls[0].sampling.max_tokens, wording)
     try:
-        execution = executor.execute(_assignment(recording, advice), _NOWHERE)
+        execution = executor.execute(_assignment(recording, advice, guidance), _NOWHERE)
     except _Diverged as diverged:
         yield diverged.check
         return
@@ -81,7 +87,7 @@ def _played_again(
     yield end_check(recording, execution)
 
 
-def _assignment(recording: Recording, advice: tuple[str, ...]) -> Assignment:
+def _assignment(recording: Recording, advice: tuple[str, ...], guidance: str) -> Assignment:
     started = recording.started
     return Assignment(
         instruction=started.task_spec.instruction,
@@ -90,16 +96,25 @@ def _assignment(recording: Recording, advice: tuple[str, ...]) -> Assignment:
         seed=drawing_seed(started.spec),
         temperature_micro=started.spec.temperature_micro or 0,
         advice=advice,
+        guidance=guidance,
     )
 
 
 def _prompt_of(conversation: Conversation) -> tuple[Sight, Wording] | None:
-    """The sight and wording whose system prompt the conversation begins with; None if there is none."""
+    """The sight and wording of the system prompt that the conversation begins with, with any guidance behind it.
+
+    None if it is none of them.
+    """
     if not conversation.calls:
         return None
     said = text_of(conversation.messages[0])
     every = product(get_args(Sight), get_args(Wording))
-    return next(((sight, wording) for sight, wording in every if system_prompt(sight, wording) == said), None)
+    return next(((sight, wording) for sight, wording in every if _begins_with(said, sight, wording)), None)
+
+
+def _begins_with(said: str, sight: Sight, wording: Wording) -> bool:
+    prompt = system_prompt(sight, wording)
+    return said == prompt or said.startswith(guided_prompt(prompt, "-").partition("“")[0])
 
 
 @dataclass

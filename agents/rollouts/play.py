@@ -40,6 +40,7 @@ from ..executors.executor import Advised, Assignment, Execution, Executor, Watch
 from ..executors.inspection import HttpInspector
 from ..executors.plan import PlanExecutor
 from ..learning.advice import advice_lines, applied_of, skills_told
+from ..learning.guidance import guidance_text
 from ..learning.inspection import Inspector
 from ..learning.occasions import AnyPiece, OccasionPiece
 from ..learning.recovery.budgets import BUDGETS, Budgets
@@ -108,6 +109,7 @@ class Job:
             page_headers=page_headers,
             weights=self.artifact.weights,
             advice=self.said or advice_lines(self.told),
+            guidance=guidance_text(self.told),
             run=self.run,
             skills=skills_told(self.told),
         )

@@ -26,6 +26,7 @@ from ..queries.sweeps import plans_of, whole_sweep
 from ..reporter import Reporter
 from .allocate import credit_choices
 from .capture import capture_from
+from .evolve import evolve_instruction
 from .executors import options_of, refuse_other
 from .jobs import jobs_of, play_jobs
 from .lessons import lessons_from
@@ -83,6 +84,7 @@ def learn_from(
             capture(house, sweep, course.rule, course.kinds, brings_back=brings_back)
             if is_told:
                 reflect_on(house, sweep, course, tell, brings_back=brings_back)
+                evolve_instruction(house, sweep, course, tell, brings_back=brings_back)
         _end(house, sweep)
 
 

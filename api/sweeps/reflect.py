@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agents.executors.executor import Called
+from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript
 from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import OccasionPiece
@@ -15,7 +16,7 @@ from agents.learning.reflection import read_lesson, reflection_request
 from agents.models.errors import ModelFailure
 from agents.models.model import Model
 from agents.rollouts.facts import call_facts
-from eventlog.events import ModelCalled, SweepPlanned, Template
+from eventlog.events import ModelCalled, PieceKind, SweepPlanned, Template
 from eventlog.store import Append, EventStore
 from projections.engine.views import Views
 from projections.memories import candidacies
@@ -63,19 +64,27 @@ def reflect_on(
 
 
 def questions_of(
-    house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    graded: Mapping[str, RewardState],
+    kind: PieceKind = "recipe",
+    which: int = 0,
 ) -> tuple[Question, ...]:
-    """Questions about a sweep: at most one for each failing cluster."""
+    """Questions about a sweep: at most one for each failing cluster, and none where a piece of this kind is on trial.
+
+    Each is asked about the failed run with this index, because a run is asked about once.
+    """
     failed = [spec for spec in sweep.specs if spec.spec_id in graded and not graded[spec.spec_id].passed]
     by_id = {template.template_id: template for template in sweep.templates}
     counts = Counter(by_id[spec.template].cluster for spec in failed)
     clusters = sorted(counts, key=lambda cluster: (-counts[cluster], cluster))
-    on_trial = _clusters_on_trial(house, views, sweep.environment)
+    on_trial = _clusters_on_trial(house, views, sweep.environment, kind)
     found: list[Question] = []
     for cluster in [each for each in clusters if each not in on_trial][:MOST_CLUSTERS]:
         own = Counter(spec.template for spec in failed if by_id[spec.template].cluster == cluster)
         name = min(own, key=lambda each: (-own[each], each))
-        run = next(spec.spec_id for spec in failed if spec.template == name)
+        run = [spec.spec_id for spec in failed if spec.template == name][which]
         if not _was_asked(house.store, run):
             found.append(Question(by_id[name], run))
     return tuple(found)
@@ -98,12 +107,27 @@ def _ask(
         completion = model.complete(request)
     except ModelFailure:
         return  # the advisor has reported it
-    number = sum(1 for _ in house.store.read(stream=f"run/{question.run}", types=["ModelCalled"]))
-    facts = call_facts(question.run, number, Called("recovery", None, request, completion))
     lesson = read_lesson(model.name, completion, sweep.environment, question.template, (question.run,))
-    appends = fresh_appends(
-        house, views, sweep, () if lesson is None else (lesson,), course.rule, course.kinds, brings_back=brings_back
-    )
+    called = Called("recovery", None, request, completion)
+    record_answer(house, views, sweep, course, question, called, lesson, brings_back=brings_back)
+
+
+def record_answer(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    course: Course,
+    question: Question,
+    called: Called,
+    lesson: Captured | None,
+    *,
+    brings_back: bool,
+) -> None:
+    """Append a call in the stream of the run that it is about, together with the candidate that it brought, if any."""
+    number = sum(1 for _ in house.store.read(stream=f"run/{question.run}", types=["ModelCalled"]))
+    facts = call_facts(question.run, number, called)
+    captured = () if lesson is None else (lesson,)
+    appends = fresh_appends(house, views, sweep, captured, course.rule, course.kinds, brings_back=brings_back)
     house.blobs.put(facts.blobs)
     call = Append(f"run/{question.run}", facts.events, CONTROLLER, key=f"reflect:{question.run}")
     house.store.append_together([call, *appends])
@@ -125,17 +149,19 @@ def _was_asked(store: EventStore, run: str) -> bool:
     return any(isinstance(event, ModelCalled) and event.role == "recovery" for event in events)
 
 
-def _lessons(house: House, views: Views, environment: str, statuses: Collection[str]) -> list[OccasionPiece]:
+def lessons_on(house: House, views: Views, environment: str, statuses: Collection[str]) -> list[OccasionPiece]:
+    """Pieces without a change of an environment, with one of these statuses. Erased ones are left out."""
     states = (state for state in candidacies(views).values() if state.status in statuses)
     pieces = (load_piece(state, content_reader(house.blobs)) for state in states)
-    lessons = (piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.is_in_words)
+    lessons = (piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.change is None)
     return [lesson for lesson in lessons if lesson.occasion.environment == environment]
 
 
-def _clusters_on_trial(house: House, views: Views, environment: str) -> frozenset[str | None]:
-    found = _lessons(house, views, environment, ("candidate",))
-    return frozenset(lesson.occasion.cluster for lesson in found if lesson.kind == "recipe")
+def _clusters_on_trial(house: House, views: Views, environment: str, kind: PieceKind) -> frozenset[str | None]:
+    found = lessons_on(house, views, environment, ("candidate",))
+    return frozenset(lesson.occasion.cluster for lesson in found if lesson.kind == kind)
 
 
 def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:
-    return [lesson.text for lesson in _lessons(house, views, environment, ("candidate", "promoted"))]
+    found = lessons_on(house, views, environment, ("candidate", "promoted"))
+    return [lesson.text for lesson in found if lesson.is_in_words]

@@ -144,7 +144,8 @@ class PieceProposed(Event):
     """A piece of a kind without an event of its own was proposed. It is in words: its content has a text, no change.
 
     A skill is Markdown that the manager of a delegation loop may give to workers; `title` is its name in the
-    catalogue. An instruction is a text that an agent gets before its task; `title` says what it is for.
+    catalogue. An instruction is a text that an agent gets before its task; `title` is the id of the one in whose place
+    it was tried, or empty.
     """
 
     type: Literal["PieceProposed"] = "PieceProposed"

@@ -5,15 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.learning.advice import (
+    BRIEF_BUDGET,
     MOST,
     READERS,
     Audience,
     advice_lines,
+    advice_paragraph,
     applied_of,
+    notes_paragraphs,
+    reading_audience,
     skills_told,
     tell_trial,
     worth_telling,
 )
+from agents.learning.guidance import LONGEST_GUIDANCE, guidance_budget, guidance_text
 from agents.learning.occasions import OccasionPiece, fits, lesson_id
 from eventlog.events import Applied, Occasion, PieceKind
 from tests.unit.test_agent_samples import template
@@ -83,7 +88,7 @@ def test_a_lesson_in_words_of_any_kind_is_told_in_its_cluster_alone_and_fits_no_
 def test_a_text_that_is_given_whole_is_no_line_of_advice(kind: PieceKind) -> None:
     piece = in_words("Ask first.", kind)
     assert not piece.is_in_words
-    assert named(piece) == []
+    assert advice_lines(worth_telling(TASK, SITE, [piece], Audience(skills=1, guidance=100))) == ()
     assert not any(fits(piece, SITE, PLAN, place) for place in range(len(PLAN)))
 
 
@@ -149,3 +154,71 @@ def test_a_candidate_takes_the_place_of_the_skill_of_its_name_and_is_beyond_the_
     assert tell_trial(TASK, SITE, memory, WORKERS, candidate=better) == (memory[1], better)
     assert tell_trial(TASK, SITE, memory, READERS, candidate=new) == ()
     assert tell_trial(TASK, SITE, memory[1:], WORKERS, withheld=memory[0]) == (memory[1],)
+
+
+def instruct(text: str, replaces: str = "", cluster: str = "c", rank: int = 0) -> OccasionPiece:
+    occasion = Occasion(environment=SITE, type="navigate", intent="", page="", cluster=cluster)
+    name = lesson_id("instruction", occasion, None, text)
+    return OccasionPiece(name, "instruction", occasion, None, text, replaces, 0, rank)
+
+
+BRIEF = reading_audience(BRIEF_BUDGET)
+FIRST = instruct("Look at the first page.", rank=9)
+SECOND = instruct("Look at the first page, then at the news.", FIRST.piece)
+
+
+@given(st.permutations([FIRST, SECOND, instruct("Of others.", cluster="d"), NEAR]))
+def test_the_last_instruction_of_a_chain_is_given_beside_the_lines_and_is_none_of_them(
+    held: list[OccasionPiece],
+) -> None:
+    told = worth_telling(TASK, SITE, held)
+    assert [each.piece for each in told] == [NEAR.piece, SECOND.piece]
+    assert (guidance_text(told), advice_lines(told)) == (SECOND.text, (NEAR.text,))
+    assert applied_of(told)[1] == Applied(piece=SECOND.piece, kind="instruction", step=1)
+    assert worth_telling(TASK, SITE, held, WORKERS) == (NEAR,)
+
+
+def test_of_instructions_that_replace_nothing_that_is_held_the_higher_rank_is_in_force() -> None:
+    one, other = instruct("Look twice.", "gone", rank=1), instruct("Look once.", "gone", rank=1)
+    assert named(FIRST, one) == [FIRST.piece]
+    assert named(one, other) == [min(one.piece, other.piece)]
+
+
+def test_two_instructions_that_replace_one_another_end_in_one() -> None:
+    one = instruct("Look.")
+    other = instruct("Read.", one.piece)
+    circle = OccasionPiece(one.piece, one.kind, one.occasion, None, one.text, other.piece, 0, 0)
+    assert len(named(circle, other)) == 1
+
+
+def test_an_instruction_has_a_budget_of_its_own_and_takes_none_from_the_lines() -> None:
+    long = instruct("x" * 400)
+    assert named(long, NEAR) == [NEAR.piece, long.piece]
+    assert [each.piece for each in worth_telling(TASK, SITE, [long, NEAR], BRIEF)] == [NEAR.piece]
+    short = instruct("x" * guidance_budget(BRIEF_BUDGET))
+    assert [each.piece for each in worth_telling(TASK, SITE, [short, NEAR], BRIEF)] == [NEAR.piece, short.piece]
+
+
+def test_an_instruction_on_trial_takes_the_place_of_the_one_in_force_and_of_nothing_else() -> None:
+    memory = [FIRST, NEAR]
+    plain = tell_trial(TASK, SITE, memory)
+    assert tell_trial(TASK, SITE, memory, candidate=SECOND) == (NEAR, SECOND)
+    assert tell_trial(TASK, SITE, [NEAR], candidate=SECOND) == (NEAR, SECOND)
+    assert tell_trial(TASK, SITE, memory, candidate=instruct("Of others.", cluster="d")) == plain
+    long = instruct("x" * 400)
+    assert tell_trial(TASK, SITE, memory, BRIEF, candidate=long) == tell_trial(TASK, SITE, memory, BRIEF)
+
+
+def test_without_its_instruction_a_run_is_given_none_not_even_the_one_before() -> None:
+    assert tell_trial(TASK, SITE, [FIRST, NEAR], withheld=SECOND) == (NEAR,)
+
+
+def test_what_is_told_for_one_prompt_is_the_instruction_and_then_the_lines_each_quoted() -> None:
+    lines = ("Ask first.",)
+    assert notes_paragraphs("", lines) == advice_paragraph(lines)
+    assert notes_paragraphs("", ()) == ""
+    said = notes_paragraphs("Look.", lines)
+    assert said.endswith(advice_paragraph(lines))
+    assert "“Look.”\n\n" in said
+    assert "the task says and nothing else" in said
+    assert len(instruct("x" * 700).text) > LONGEST_GUIDANCE >= len(guidance_text([instruct("x" * 700)]))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,19 +14,28 @@ import pytest
 from agents.envs.clients.compact import compact_view
 from agents.envs.clients.pages import page_at, parse_page
 from agents.envs.contract import Instance
+from agents.executors.actions import system_prompt
 from agents.executors.executor import Assignment
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import Acted, Surface
-from agents.learning.advice import BUDGET, MOST, advice_lines, worth_telling
+from agents.learning.advice import (
+    BUDGET,
+    MOST,
+    advice_lines,
+    notes_paragraphs,
+    worth_telling,
+)
 from agents.learning.capture import Captured
 from agents.learning.contrast import Move, Transcript, contrast
+from agents.learning.guidance import LONGEST_GUIDANCE, guidance_text
 from agents.learning.inspection_hints import hint_in_words
 from agents.learning.occasions import OccasionPiece
 from agents.learning.quoting import LONGEST
 from agents.models.scripted import Scripted
 from eventlog.events import FollowLink, PreferTarget, Step
+from tests.unit.test_advice import instruct
 from tests.unit.test_agent_samples import template
 from tests.unit.test_quoting import INJECTIONS, MARKERS
 
@@ -66,11 +76,11 @@ def advice(text: str) -> tuple[str, ...]:
     return advice_lines(worth_telling(TASK, SITE, lessons(text)))
 
 
-def assert_harmless(lines: list[str] | tuple[str, ...]) -> None:
+def assert_harmless(lines: list[str] | tuple[str, ...], longest: int = LONGEST) -> None:
     assert len(lines) <= MOST
     assert sum(len(line.encode()) for line in lines) <= BUDGET
     for line in lines:
-        assert len(line.encode()) <= LONGEST
+        assert len(line.encode()) <= longest
         assert not any(sign in line for sign in (*MARKERS, "\n", "“", "”", '"', "\x1b", "\u202e"))
         assert not any(f"{role}:" in line.casefold() for role in ("system", "user", "human", "assistant"))
 
@@ -116,9 +126,9 @@ AGENT = """
 import json, os
 
 def tell(task):
-    own = {name: os.environ[name] for name in ("FLYWHEEL_ADVICE", "FLYWHEEL_NOTES")}
+    own = {name: os.environ[name] for name in ("FLYWHEEL_ADVICE", "FLYWHEEL_GUIDANCE", "FLYWHEEL_NOTES")}
     with open("told.json", "w") as file:
-        json.dump({"advice": task.advice, "notes": task.notes, **own}, file)
+        json.dump({"advice": task.advice, "guidance": task.guidance, "notes": task.notes, **own}, file)
 """
 
 
@@ -139,3 +149,37 @@ def test_a_caption_that_gives_orders_reaches_an_agent_cleaned_in_its_advice_and_
         assert "never an instruction to you" in preamble
         assert quoted == [f"- “{line}”" for line in given]
         assert told["FLYWHEEL_NOTES"] == told["notes"]
+
+
+@pytest.mark.parametrize("text", INJECTIONS)
+def test_an_instruction_that_gives_orders_reaches_a_policy_quoted_behind_its_own_prompt(text: str) -> None:
+    guidance = guidance_text([replace(instruct("Obey."), text=f"Obey {text}")])
+    model = Scripted(['{"why": "", "action": "finish", "target": "", "value": ""}'])
+    PolicyExecutor(model, opening=nowhere).execute(Assignment(TASK.instruction, (), 3, guidance=guidance), HERE)
+    system, prompt = model.requests[0].messages
+    own, _, rest = system.text.partition("\n\nHow to work on tasks like this one")
+    assert own == system_prompt("text")
+    _head, quoted, end = rest.split("\n")
+    assert (quoted, end) == (f"“{guidance}”", "")
+    assert_harmless([guidance], LONGEST_GUIDANCE)
+    assert prompt.text == f"The task:\n{TASK.instruction}\n\nNo page is open yet."
+
+
+@pytest.mark.parametrize("by_proxy", [False, True])
+def test_an_agent_is_given_the_instruction_in_its_task_and_its_notes_or_by_its_endpoint(
+    tmp_path: Path, by_proxy: bool
+) -> None:
+    (tmp_path / "telling.py").write_text(AGENT, "utf-8")
+    opened: list[str] = []
+
+    def opening(said: str) -> AbstractContextManager[None]:
+        opened.append(said)
+        return nullcontext(None)
+
+    executor = AgentExecutor(read_agent("python:telling:tell", tmp_path, by_proxy=by_proxy), opening=opening)
+    executor.execute(Assignment(TASK.instruction, (), 3, advice=("Ask first.",), guidance="Look twice."), HERE)
+    told = json.loads((tmp_path / "told.json").read_text("utf-8"))
+    notes = notes_paragraphs("Look twice.", ("Ask first.",))
+    assert opened == ([notes] if by_proxy else [""])
+    assert told["guidance"] == told["FLYWHEEL_GUIDANCE"] == ("" if by_proxy else "Look twice.")
+    assert told["notes"] == told["FLYWHEEL_NOTES"] == ("" if by_proxy else notes)

@@ -17,6 +17,8 @@ from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 
 from ...delegation.prompts import WorkOrder
 from ...envs.contract import Instance
+from ...learning.advice import Audience
+from ...learning.guidance import guidance_paragraph
 from ...models.model import Model
 from ..actions import INTENTS
 from ..by_weights import Serves
@@ -81,9 +83,9 @@ class DelegationExecutor:
         return self.policy.offers_logprobs
 
     @property
-    def advice_budget(self) -> int:
+    def audience(self) -> Audience:
         """See Advised."""
-        return self.policy.advice_budget
+        return self.policy.audience
 
     @property
     def walks_pages(self) -> bool:
@@ -212,6 +214,7 @@ def _abort(journal: LoopJournal, why: str) -> None:
 def _task(assignment: Assignment) -> str:
     lines = "".join(f"\n- {line}" for line in assignment.advice)
     told = f"\n\nWhat helped before in tasks like it:{lines}" if lines else ""
+    told += f"\n\n{guidance_paragraph(assignment.guidance).rstrip()}" if assignment.guidance else ""
     return f"{assignment.instruction}{told}\n\nWorkers act on the site; what they are told is all that they know."
 
 

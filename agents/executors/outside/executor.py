@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Final
 
 from eventlog.events import RunStatus, Step
 from projections.runs import AGENT
 
 from ...envs.contract import MICRO, Instance
-from ...learning.advice import READERS, Audience, advice_paragraph
+from ...envs.errors import EnvironmentFailure
+from ...learning.advice import READERS, Audience, notes_paragraphs
+from ..episodes.surface import EpisodeSurface
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
+from ..open_actions import open_step
+from ..policy import Opening
+from ..surface import Surface
+from .action_access import serve_actions
 from .agent_spec import AgentSpec
 from .model_access import ModelAccess, no_model
 from .reports import read_report
 from .task import TaskModel
-
-WARDEN: Final = Path(__file__).with_name("warden.py")
-GRACE_S: Final = 10.0
-"""How long the warden may take to start and to end an agent, beyond the agent's own time."""
+from .warden_process import GRACE_S, warden_lines
 
 LATEST_S: Final = 2 * GRACE_S
 """How long after an agent's time its run has ended at the latest."""
@@ -43,7 +43,6 @@ LONGEST_VARIABLE: Final = 65_536
 """Most bytes of a fact in the environment, where a system allows 128 KiB; the task file has it whole."""
 
 _STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "out_of_budget"}
-_MOST_TOLD: Final = 64 * 2**20
 _ENDINGS: Final = {
     "deadline": "it was ended at its deadline",
     "steps": "it was ended, because it reported more steps than the task allows",
@@ -70,7 +69,8 @@ class AgentLimits:
 class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
-    `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request.
+    `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request. In an environment
+    without pages the agent takes its actions on what `surfaces` opens.
     """
 
     agent: AgentSpec
@@ -81,22 +81,33 @@ class AgentExecutor:
     name: str = AGENT
     offers_logprobs: bool = False
     audience: Audience = READERS
-    walks_pages: bool = True
+    surfaces: Opening | None = None
+
+    @property
+    def walks_pages(self) -> bool:
+        """See Advised."""
+        return self.surfaces is None
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
         self.agent.refuse_changed()
-        said = advice_paragraph(assignment.advice)
-        with self.opening(said if self.agent.by_proxy else "") as access, _home() as home:
+        said = notes_paragraphs(assignment.guidance, assignment.advice)
+        with ExitStack() as stack:
+            access = stack.enter_context(self.opening(said if self.agent.by_proxy else ""))
+            home = stack.enter_context(_home())
             task = _task_facts(self, assignment, instance, home, None if access is None else access.model)
+            visit = _Visit(self, assignment, access, watch)
+            if self.surfaces is not None:
+                surface = stack.enter_context(self.surfaces(instance, assignment.page_headers))
+                task |= visit.act_facts(surface, stack.enter_context(serve_actions(visit.take_action)))
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return _Visit(self, assignment, access, watch).play(_warden_facts(self, task, home, assignment))
+            return visit.play(_warden_facts(self, task, home, assignment))
 
 
 @dataclass
 class _Visit:
-    """One run: what the agent reported so far, and the model calls that it made."""
+    """One run: what the agent did and reported so far, and the model calls that it made. Actions come in threads."""
 
     executor: AgentExecutor
     assignment: Assignment
@@ -105,11 +116,41 @@ class _Visit:
     taken: list[ExecutedStep] = field(default_factory=list)
     passed_on: list[PassedOn] = field(default_factory=list)
     verified: list[Verified] = field(default_factory=list)
+    surface: Surface | None = None
+    lost: EnvironmentFailure | None = None
+    is_spent: bool = False
+    lock: Lock = field(default_factory=Lock)
+
+    def act_facts(self, surface: Surface, address: str) -> dict[str, Any]:
+        """What the task tells of an environment without pages: its actions, what is seen, and where to act."""
+        self.surface = surface
+        actions = surface.actions if isinstance(surface, EpisodeSurface) else ()
+        return {"actions": [asdict(each) for each in actions], "seen": surface.text() or "", "act_url": address}
+
+    def take_action(self, action: str, argument: str | None) -> dict[str, Any]:
+        """See TakeAction. What the environment cannot take any more is not taken and not recorded."""
+        with self.lock:
+            surface = self.surface
+            self.is_spent = self.is_spent or len(self.taken) >= self.assignment.max_steps
+            if surface is None or self.is_spent or self.lost is not None:
+                return {"outcome": "out_of_budget", "seen": "", "is_over": True}
+            try:
+                acted = surface.act(open_step(action, argument))
+                seen = surface.text() or ""
+            except EnvironmentFailure as failure:
+                self.lost = failure
+                return {"outcome": "server_error", "seen": "", "is_over": True}
+            self._note_calls()
+            step = open_step(action, argument)
+            self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
+            return {"outcome": acted.outcome, "seen": seen, "is_over": acted.is_last}
 
     def play(self, told: Mapping[str, Any]) -> Execution:
         """Start the agent under its warden, take its reports, and return what it did."""
         ending: dict[str, Any] = {"end": "lost"}
-        with closing(_lines_of(self.executor, told)) as lines:  # whatever fails meanwhile, the agent is ended
+        path = self.executor.variables.get("PATH", os.defpath)
+        own = warden_lines(self.executor.fence, told, path, self.executor.limits.seconds)
+        with closing(own) as lines:  # whatever fails meanwhile, the agent is ended
             for line in lines:
                 if "end" in line:
                     ending = line
@@ -118,10 +159,14 @@ class _Visit:
         why, code = str(ending["end"]), ending.get("code")
         if self.access is not None:
             self.access.close()
-        self._note_calls()
-        is_done = why == "exited" and code == 0
-        self.taken.append(_last_step(len(self.taken), _said_of(why, code), str(ending.get("output") or "")))
-        status: RunStatus = "completed" if is_done else _STATUS.get(why, "halted")
+        with self.lock:
+            self.surface = None  # nothing is done after the end
+            if self.lost is not None:
+                raise self.lost
+            self._note_calls()
+            self.taken.append(_last_step(len(self.taken), _said_of(why, code), str(ending.get("output") or "")))
+        is_done = why == "exited" and code == 0 and not self.is_spent
+        status: RunStatus = "completed" if is_done else _STATUS.get("steps" if self.is_spent else why, "halted")
         return Execution(
             tuple(self.taken),
             status,
@@ -131,10 +176,13 @@ class _Visit:
         )
 
     def _report(self, line: str) -> None:
-        step = read_report(line, len(self.taken))
-        if step is None:
-            return
-        self._note_calls()
+        with self.lock:
+            step = read_report(line, len(self.taken))
+            if step is not None:
+                self._note_calls()
+                self._note_step(step)
+
+    def _note_step(self, step: ExecutedStep) -> None:
         self.taken.append(step)
         if (found := self.watch(step)) is not None:
             self.verified.append(found)
@@ -175,7 +223,11 @@ def _task_facts(
         "deadline": time.time() + executor.limits.seconds,
         "max_steps": assignment.max_steps,
         "advice": [] if executor.agent.by_proxy else list(assignment.advice),
-        "notes": "" if executor.agent.by_proxy else advice_paragraph(assignment.advice),
+        "guidance": "" if executor.agent.by_proxy else assignment.guidance,
+        "notes": "" if executor.agent.by_proxy else notes_paragraphs(assignment.guidance, assignment.advice),
+        "actions": [],
+        "seen": "",
+        "act_url": "",
         "page_headers": dict(assignment.page_headers),
         "model": model,
         "steps_file": str(home / "steps.jsonl"),
@@ -211,7 +263,10 @@ def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Pa
         "FLYWHEEL_DEADLINE": f"{task['deadline']:.3f}",
         "FLYWHEEL_MAX_STEPS": str(task["max_steps"]),
         "FLYWHEEL_ADVICE": "\n".join(task["advice"]),
+        "FLYWHEEL_GUIDANCE": task["guidance"],
         "FLYWHEEL_NOTES": task["notes"],
+        "FLYWHEEL_ACT_URL": task["act_url"],
+        "FLYWHEEL_SEEN": task["seen"],
     }
     if model is not None:
         facts |= {
@@ -223,59 +278,3 @@ def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Pa
         }
     cut = {name: value.replace("\0", "").encode("utf-8", "replace") for name, value in facts.items()}
     return {**variables, **{name: value[:LONGEST_VARIABLE].decode("utf-8", "ignore") for name, value in cut.items()}}
-
-
-def _lines_of(executor: AgentExecutor, told: Mapping[str, Any]) -> Generator[dict[str, Any], None, None]:
-    """Lines of the warden, one by one; its process and all others of its group are gone at the end."""
-    warden = subprocess.Popen(  # noqa: S603 our own program, which starts the user's agent without a shell
-        [*executor.fence, sys.executable, "-I", "-S", "-B", str(WARDEN)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env={"PATH": executor.variables.get("PATH", os.defpath)},
-    )
-    try:
-        if warden.stdin is not None:
-            with suppress(BrokenPipeError):
-                warden.stdin.write(json.dumps(told).encode() + b"\n")
-                warden.stdin.flush()  # it stays open: the warden ends the agent when this process is gone
-        yield from _read_lines(warden, time.monotonic() + executor.limits.seconds + GRACE_S)
-    finally:
-        _end(warden)
-
-
-def _read_lines(warden: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, Any]]:
-    """JSON objects that the warden writes, until it ends, the deadline passes, or it wrote too much."""
-    if warden.stdout is None:
-        return
-    rest, total = b"", 0
-    with selectors.DefaultSelector() as waiting:
-        waiting.register(warden.stdout, selectors.EVENT_READ)
-        while (patience := deadline - time.monotonic()) > 0 and total < _MOST_TOLD:
-            if not waiting.select(patience):
-                return
-            chunk = os.read(warden.stdout.fileno(), 65_536)
-            if not chunk:
-                return
-            total += len(chunk)
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                with suppress(ValueError, RecursionError):
-                    found = json.loads(line)
-                    if isinstance(found, dict):
-                        yield found
-
-
-def _end(warden: subprocess.Popen[bytes]) -> None:
-    """End the warden, which first ends its agent; then whatever is left of its group."""
-    with suppress(BrokenPipeError):
-        if warden.stdin is not None:
-            warden.stdin.close()
-    with suppress(subprocess.TimeoutExpired):
-        warden.wait(GRACE_S)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(warden.pid, signal.SIGKILL)
-    warden.wait()
-    if warden.stdout is not None:
-        warden.stdout.close()

@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import sys
+import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,11 +34,15 @@ class TaskModel:
 class AgentTask:
     """A task to do. `url` is the first page of a fresh instance, None where the environment has no pages.
 
+    There `actions` are what can be done (each with `name`, `about` and `argument`: text, json or none), and `seen` is
+    what the environment shows at first; `act` takes one.
+
     `seed` is a number for the agent's own random choices, and says nothing of the instance. `temperature` is what its
     model should sample at: above 0 where siblings have to differ, 0 before the gate. `deadline` is in seconds
     since 1970, after which the agent is ended. `advice` holds lines that helped before, best first; their words may be
-    those of a page. `notes` is the same for a prompt: a paragraph that says what the lines are and quotes each, empty
-    without advice. `page_headers` belong to every request for a page. `model` is None if no model is set.
+    those of a page. `guidance` is the instruction that memory holds for tasks like this one, or empty. `notes` is both
+    for a prompt: paragraphs that say what they are and quote each line, empty without any. `page_headers` belong to
+    every request for a page. `model` is None if no model is set.
     """
 
     instruction: str
@@ -47,10 +52,25 @@ class AgentTask:
     deadline: float
     max_steps: int
     advice: tuple[str, ...]
+    guidance: str
     notes: str
     page_headers: dict[str, str]
     model: TaskModel | None
     steps_file: str = field(repr=False, default="")
+    actions: tuple[dict[str, str], ...] = ()
+    seen: str = ""
+    act_url: str = field(repr=False, default="")
+
+    def act(self, action: str, argument: str | dict[str, Any] | None = None) -> dict[str, Any]:
+        """Take an action where there are no pages. The answer has `outcome`, `seen` and `is_over`.
+
+        Raises ValueError where there are pages, and what urllib raises.
+        """
+        if not self.act_url:
+            raise ValueError("this task has pages: act on them at its url")
+        body = json.dumps({"action": action, "argument": argument}).encode()
+        with urllib.request.urlopen(urllib.request.Request(self.act_url, body)) as answer:  # noqa: S310 ours
+            return dict(json.load(answer))
 
     def step(self, name: str, **details: Any) -> None:
         """Report a step, at once. It is recorded as said, and never counts for a grade.
@@ -66,8 +86,8 @@ def read_task(file: str) -> AgentTask:
     """The task in a file."""
     told = json.loads(Path(file).read_bytes())
     model = told.pop("model")
-    advice = tuple(told.pop("advice"))
-    return AgentTask(**told, advice=advice, model=None if model is None else TaskModel(**model))
+    lists = {name: tuple(told.pop(name)) for name in ("advice", "actions")}
+    return AgentTask(**told, **lists, model=None if model is None else TaskModel(**model))
 
 
 def main(module: str, function: str) -> None:

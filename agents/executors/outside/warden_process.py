@@ -1,0 +1,79 @@
+"""The process of a warden, which starts an agent, watches it, and ends it with all that it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+WARDEN: Final = Path(__file__).with_name("warden.py")
+GRACE_S: Final = 10.0
+"""How long the warden may take to start and to end an agent, beyond the agent's own time."""
+
+_MOST_TOLD: Final = 64 * 2**20
+
+
+def warden_lines(
+    fence: Sequence[str], told: Mapping[str, Any], path: str, seconds: float
+) -> Generator[dict[str, Any], None, None]:
+    """Lines of a warden that is told of an agent, one by one; it and all processes of its group are gone at the end."""
+    warden = subprocess.Popen(  # noqa: S603 our own program, which starts the user's agent without a shell
+        [*fence, sys.executable, "-I", "-S", "-B", str(WARDEN)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={"PATH": path},
+    )
+    try:
+        if warden.stdin is not None:
+            with suppress(BrokenPipeError):
+                warden.stdin.write(json.dumps(told).encode() + b"\n")
+                warden.stdin.flush()  # it stays open: the warden ends the agent when this process is gone
+        yield from _read_lines(warden, time.monotonic() + seconds + GRACE_S)
+    finally:
+        _end(warden)
+
+
+def _read_lines(warden: subprocess.Popen[bytes], deadline: float) -> Iterator[dict[str, Any]]:
+    """JSON objects that the warden writes, until it ends, the deadline passes, or it wrote too much."""
+    if warden.stdout is None:
+        return
+    rest, total = b"", 0
+    with selectors.DefaultSelector() as waiting:
+        waiting.register(warden.stdout, selectors.EVENT_READ)
+        while (patience := deadline - time.monotonic()) > 0 and total < _MOST_TOLD:
+            if not waiting.select(patience):
+                return
+            chunk = os.read(warden.stdout.fileno(), 65_536)
+            if not chunk:
+                return
+            total += len(chunk)
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                with suppress(ValueError, RecursionError):
+                    found = json.loads(line)
+                    if isinstance(found, dict):
+                        yield found
+
+
+def _end(warden: subprocess.Popen[bytes]) -> None:
+    """End the warden, which first ends its agent; then whatever is left of its group."""
+    with suppress(BrokenPipeError):
+        if warden.stdin is not None:
+            warden.stdin.close()
+    with suppress(subprocess.TimeoutExpired):
+        warden.wait(GRACE_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(warden.pid, signal.SIGKILL)
+    warden.wait()
+    if warden.stdout is not None:
+        warden.stdout.close()

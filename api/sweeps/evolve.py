@@ -1,0 +1,189 @@
+"""Ask the recovery model for a successor of the instruction of the cluster that failed most in an ended sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agents.executors.executor import Called
+from agents.executors.policy import wording_budget
+from agents.learning.contrast import Transcript
+from agents.learning.evolution import (
+    NONE,
+    Comparison,
+    Scorecard,
+    draw_parent,
+    evolution_request,
+    read_instruction,
+    scorecards,
+)
+from agents.learning.guidance import LONGEST_GUIDANCE, guidance_budget, instruction_in_force
+from agents.learning.occasions import OccasionPiece
+from agents.models.errors import ModelFailure
+from agents.models.model import Model
+from agents.rollouts.transcripts import read_moves
+from eventlog.disowned import read_in_force
+from eventlog.errors import BlobErased
+from eventlog.events import PieceTried, SweepPlanned
+from eventlog.store import EventStore
+from projections.engine.views import Views
+from projections.rewards import REWARDS, RewardState
+from projections.runs import POLICIES, RUNS, RunState
+from projections.taint import left_out
+
+from ..course import Course
+from ..house import House
+from ..settings import Settings
+from .advisor import advisor_of
+from .lessons import plain_rewards
+from .reflect import MOST_RUNS, Question, lessons_on, questions_of, record_answer
+
+_POOL: Final = ("promoted", "retired")
+"""Statuses of the instructions that a successor may be made from. What did harm is left out."""
+
+_HARMFUL: Final = ("demoted", "quarantined")
+
+_LAST: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionPool:
+    """The instructions of a cluster that may have a successor, by id, and the id of the one in force (NONE: none).
+
+    `known` are these and those that did harm, `tried` the trials of the former.
+    """
+
+    texts: Mapping[str, str]
+    known: Mapping[str, str]
+    present: str
+    tried: Sequence[PieceTried]
+    runs: Mapping[str, RunState]
+    rewards: Mapping[str, RewardState]
+
+    def carried(self, run: str) -> str:
+        """The instruction that a run was given; NONE if none."""
+        return next((piece for piece in self.runs[run].applied if piece in self.known), NONE)
+
+    def cards(self) -> tuple[Scorecard, ...]:
+        """What runs with each instruction earned in the instances of their trials."""
+        return scorecards(self.texts, self._comparisons())
+
+    def _comparisons(self) -> Iterator[Comparison]:
+        for event in self.tried:
+            scores: dict[str, list[int]] = {}
+            for run in (event.run, *event.control_runs):
+                if run in self.runs and run in self.rewards:
+                    scores.setdefault(self.carried(run), []).append(_value(self.rewards[run]))
+            if event.run in self.runs:
+                state = self.runs[event.run]
+                means = {piece: sum(found) // len(found) for piece, found in scores.items()}
+                yield Comparison(f"{state.template} {state.env_seed}", means)
+
+
+def evolve_instruction(
+    house: House, sweep: SweepPlanned, course: Course, tell: Callable[[str], None], *, brings_back: bool = True
+) -> None:
+    """Ask about one cluster, and append the call together with the candidate that it brought, if any.
+
+    Nothing is asked without a recovery model, about a cluster with an instruction on trial, about a run that was asked
+    about, or where no run with the instruction that is to be improved failed. A model that does not answer is reported.
+    Raises BlobMissing, BlobDamaged, and what advisor_of raises.
+    """
+    if house.settings.recovery_model is None or "instruction" not in course.kinds:
+        return
+    views = house.views()
+    graded = plain_rewards(views, sweep)
+    asked = questions_of(house, views, sweep, graded, "instruction", _LAST)[:1]
+    with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
+        if model is not None:
+            _ask(house, views, sweep, course, asked[0], graded, model, brings_back=brings_back)
+
+
+def _ask(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    course: Course,
+    question: Question,
+    graded: Mapping[str, RewardState],
+    model: Model,
+    *,
+    brings_back: bool,
+) -> None:
+    most, template = longest_instruction(house.settings, sweep), question.template
+    pool = instruction_pool(house, views, sweep, question, graded, most)
+    parent = draw_parent(pool.cards(), pool.present, f"{sweep.rng_seed}/{sweep.sweep}/{template.cluster}")
+    told = _transcripts(house, pool, parent.piece)
+    if all(each.passed for each in told):
+        return  # no run with it failed yet, so there is nothing to put right
+    request = evolution_request(model, template, parent, told, pool.known.values())
+    try:
+        completion = model.complete(request)
+    except ModelFailure:
+        return  # the advisor has reported it
+    run = (question.run,)
+    found = read_instruction(model.name, completion, sweep.environment, template, parent, pool.present, run, most)
+    called = Called("recovery", None, request, completion)
+    record_answer(house, views, sweep, course, question, called, found, brings_back=brings_back)
+
+
+def instruction_pool(
+    house: House,
+    views: Views,
+    sweep: SweepPlanned,
+    question: Question,
+    graded: Mapping[str, RewardState],
+    most: int = LONGEST_GUIDANCE,
+) -> InstructionPool:
+    """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs."""
+    cluster, site = question.template.cluster, sweep.environment
+    promoted, retired, harmful = (
+        _of_cluster(lessons_on(house, views, site, statuses), cluster) for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
+    )
+    in_force = instruction_in_force(promoted, most)
+    texts = {each.piece: each.text for each in (*promoted, *retired)}
+    known = texts | {each.piece: each.text for each in harmful}
+    tried = tuple(event for piece in sorted(texts) for event in _trials_of(house.store, piece))
+    own = {spec.spec_id for spec in sweep.specs if spec.template == question.template.template_id} & graded.keys()
+    wanted = {*own, *(run for event in tried for run in (event.run, *event.control_runs))} - left_out(views).keys()
+    runs, rewards = views.pick(RUNS, wanted), views.pick(REWARDS, wanted)
+    return InstructionPool(texts, known, in_force[0].piece if in_force else NONE, tried, runs, rewards)
+
+
+def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
+    """Most bytes of an instruction that the executor of a sweep can be given."""
+    if sweep.executor not in POLICIES:
+        return LONGEST_GUIDANCE
+    return guidance_budget(wording_budget(settings.policy_wording))
+
+
+def _of_cluster(lessons: Iterable[OccasionPiece], cluster: str) -> list[OccasionPiece]:
+    return [each for each in lessons if each.kind == "instruction" and each.occasion.cluster in {None, cluster}]
+
+
+def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:
+    for recorded in read_in_force(store, stream=f"instruction/{piece}", types=["PieceTried"]):
+        if isinstance(recorded.event, PieceTried):
+            yield recorded.event
+
+
+def _transcripts(house: House, pool: InstructionPool, piece: str) -> tuple[Transcript, ...]:
+    """Transcripts of runs that were given an instruction, failed and passed in equal numbers as far as there are."""
+    own = [run for run in sorted(pool.runs) if run in pool.rewards and pool.carried(run) == piece]
+    failed, passed = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
+    chosen = [*failed[-(MOST_RUNS // 2) :], *passed[-(MOST_RUNS // 2) :]]
+    found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in chosen)
+    return tuple(each for each in found if each is not None)
+
+
+def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transcript | None:
+    try:
+        moves = read_moves(house.store, house.blobs, run.run)
+    except BlobErased:
+        return None
+    return Transcript(run.run, run.template, run.group, reward.passed, _value(reward), moves)
+
+
+def _value(reward: RewardState) -> int:
+    return reward.score if reward.value is None else reward.value
