@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
+from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.executors.actions import Sight
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.delegation.executor import DelegationExecutor, JournalOf
@@ -79,9 +80,9 @@ def executor_of(
     NotConverted, BadSetting.
     """
     if agent is not None:
-        if inside is not None:
+        if inside is not None and not isinstance(inside.environment, EpisodeEnvironment):
             raise WrongWay(actual="agent", expected=" or ".join((*inside.executors, Way.POLICY)))
-        with agent_executor(agent, settings) as playing:
+        with agent_executor(agent, settings, None if inside is None else inside.opening) as playing:
             yield playing
         return
     own = {} if inside is None else inside.executors
