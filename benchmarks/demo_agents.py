@@ -64,25 +64,29 @@ CASES: Final[tuple[Combination, ...]] = (
     CONTROL,
 )
 ABLATIONS: Final[dict[str, frozenset[PieceKind]]] = {
-    "every kind": frozenset({"hint", "exemplar", "recipe"}),
+    "every kind": frozenset({"hint", "exemplar", "recipe", "instruction"}),
     "looking alone": frozenset({"hint"}),
     "contrast alone": frozenset({"exemplar"}),
     "reflection alone": frozenset({"recipe"}),
+    "instruction alone": frozenset({"instruction"}),
 }
 HEADINGS: Final = ("obstacles", "site", "lessons", "before", "after", "tried", "promoted", "runs", "calls", "told")
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of seeds: found in the first sweep, tried in each round of trials, sealed; and of rounds of trials."""
+    """Numbers of seeds: found in the first sweep, tried in each round of trials, sealed; and of rounds of trials.
+
+    Rounds are small, because the allocator chooses by what the rounds before were worth.
+    """
 
     found: int = 6
-    tried: int = 24
+    tried: int = 8
     sealed: int = 60
-    rounds: int = 3
+    rounds: int = 9
 
 
-QUICK: Final = Sizes(found=4, tried=16, sealed=16, rounds=2)
+QUICK: Final = Sizes(found=4, sealed=16, rounds=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +193,7 @@ def learn(house: House, client: EnvClient, desk: DeskKind, course: Course, sizes
             trials=Trials.current(),
             executor=executor,
             kinds=course.kinds,
+            forgetting=course.forgetting,
         )
         play_sweep(house, client, sweep, course, Silent(), executor)
         if not any(state.is_on_trial for state in candidacies(house.views()).values()):
@@ -228,8 +233,9 @@ def reflector(desk: DeskKind) -> Iterator[Settings]:
         ),
     )
 
-    def answer(_asked: Asked) -> str:
-        return json.dumps({"lesson": lessons[next(pool) % len(lessons)]})
+    def answer(asked: Asked) -> str:
+        kind = "instruction" if "Its instruction: " in asked.text else "lesson"
+        return json.dumps({kind: lessons[next(pool) % len(lessons)]})
 
     with model_server(answer) as server:
         named = {"recovery_model": "pool", "recovery_url": server.url, "recovery_key": SecretStr("none")}
