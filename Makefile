@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -119,6 +119,15 @@ bench-fast: .venv/.dev ## what the fast loop lets into memory: lost outcomes, pl
 bench-evidence: .venv/.dev ## the rules that promote, demote and allocate, where the truth is known (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.evidence $(ARGS)
 
+.gepa-venv/.ready: requirements/gepa.txt
+	@test -x .gepa-venv/bin/python || $(PYTHON) -m venv .gepa-venv
+	@.gepa-venv/bin/python -m pip install --quiet --requirement requirements/gepa.txt
+	@touch $@
+
+bench-instruction: .venv/.dev ## the search for an instruction by trials beside the library gepa, with as many runs (ARGS=--quick for a trial)
+	@$(MAKE) -s .gepa-venv/.ready || echo "the library to compare with cannot be installed; its arm is left out"
+	@$(BIN)/python -m benchmarks.instruction $(ARGS)
+
 demo-fast: .venv/.dev ## what each way to learn brings on both sites, as a table and a picture (ARGS=--quick to try it out)
 	@$(BIN)/python -m benchmarks.demo_fast $(ARGS)
 
@@ -182,4 +191,4 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv .gepa-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -29,8 +29,10 @@ class Desk:
         self.is_let_in, self.who = False, ""
 
     def has(self, obstacle: str) -> bool:
-        is_here = self.seed % CLEAR_EVERY != 0 or obstacle == "renamed control"
-        return obstacle in self.desk.obstacles and is_here
+        obstacles, is_clear = self.desk.obstacles, self.seed % CLEAR_EVERY == 0
+        if self.desk.one_each:
+            return not is_clear and obstacle == obstacles[self.seed // CLEAR_EVERY % len(obstacles)]
+        return obstacle in obstacles and (not is_clear or obstacle == "renamed control")
 
     @property
     def address(self) -> str:

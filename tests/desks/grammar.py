@@ -93,13 +93,14 @@ class Words:
 class DeskKind:
     """A site: its words, what stands in the way there, and behind which page of a list and which tab the way goes on.
 
-    Pages and tabs count from 0.
+    Pages and tabs count from 0. With `one_each` an instance has one of the obstacles, which its seed says.
     """
 
     words: Words
     obstacles: Combination
     page: int = 1
     tab: int = 2
+    one_each: bool = False
 
     @property
     def tabs(self) -> tuple[str, ...]:

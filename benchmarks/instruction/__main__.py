@@ -1,0 +1,167 @@
+"""`make bench-instruction`: the fast loop and the `gepa` library search for the same instruction, with as many runs.
+
+Each search has a site that its seed draws, with three obstacles, and a scripted reflector that proposes from a fixed
+pool of sentences, the same for both. So the searches are compared, and no model. What each found is played on sealed
+seeds.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from benchmarks.log.server import Server, own_server
+from benchmarks.report import report
+
+from .ours import search_by_loop
+from .peer import ENVIRONMENT, MISSING, library_version, search_by_peer
+from .suite import Player, Spent, open_site, sentences_for
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks" / "instruction.md"
+FIRST_SEALED: Final = 10_000
+SOLVED: Final = 0.95
+DRAWS: Final = 10_000
+HEADINGS: Final = ("search", "obstacles", "site", "before", "ours", "gepa", "ours kept", "gepa kept", "runs", "tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Numbers of searches, of runs of each, of the library's instances, of those that validate, and of sealed seeds."""
+
+    searches: int = 10
+    runs: int = 400
+    instances: int = 60
+    val: int = 12
+    sealed: int = 40
+
+
+QUICK: Final = Sizes(searches=2, runs=120, instances=30, val=8, sealed=8)
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """What one way to search found: sealed runs passed, sentences kept, instructions tried, and what it took."""
+
+    passed: float
+    kept: int
+    tried: int
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: its site, sealed success without an instruction, and both arms (no peer where it is missing)."""
+
+    seed: int
+    obstacles: str
+    site: str
+    before: float
+    ours: Arm
+    peer: Arm | None
+
+
+def main(
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Two searches with few runs.")] = False,
+    write: Annotated[bool, typer.Option("--write", help=f"Also write docs/benchmarks/{PAGE.name}.")] = False,
+    python: Annotated[Path, typer.Option(help="Python of an environment with requirements/gepa.txt.")] = (
+        ENVIRONMENT / "bin" / "python"
+    ),
+    searches: Annotated[int, typer.Option(help="Number of searches (0: as many as the size says).")] = 0,
+    runs: Annotated[int, typer.Option(help="Runs of each search (0: as many as the size says).")] = 0,
+) -> None:
+    """Search on each site by both, and print what each found."""
+    began, sizes = time.perf_counter(), QUICK if quick else Sizes()
+    sizes = Sizes(searches or sizes.searches, runs or sizes.runs, sizes.instances, sizes.val, sizes.sealed)
+    peer = python if python.exists() else None
+    with own_server() as server:
+        found = [search(server, seed, sizes, peer) for seed in track(range(sizes.searches), "searching")]
+    rows = [cells(each) for each in found]
+    grid = Table(*HEADINGS, title="bench-instruction", title_justify="left")
+    for row in rows:
+        grid.add_row(*row)
+    Console(width=170).print(grid)
+    figures, spans = figures_of(found)
+    figures |= {"runs of a search": float(sizes.runs), "minutes": (time.perf_counter() - began) / 60}
+    left_out = {} if peer is not None else {"gepa": MISSING}
+    lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(row)} |" for row in rows)]
+    named = "" if peer is None else f"{library_version(peer)}, {sizes.searches} searches.\n\n"
+    page = PAGE if write else None
+    note = named + "\n".join(lines)
+    report("bench-instruction", figures, {}, intervals=spans, left_out=left_out, page=page, note=note)
+
+
+def search(server: Server, seed: int, sizes: Sizes, python: Path | None) -> Search:
+    """Search on the site of a seed by the loop, and by the library where it is installed."""
+    with open_site(seed) as (desk, client):
+        sealed = range(FIRST_SEALED, FIRST_SEALED + sizes.sealed)
+
+        def judge(text: str) -> float:
+            return fmean(Player(desk, client).play(text, sealed, explores=0.0))
+
+        def kept(text: str) -> int:
+            return sum(each in text for each in sentences_for(desk))
+
+        own = search_by_loop(server, f"instruction_{seed}", desk, client, seed, sizes.runs)
+        ours = Arm(judge(own.text), kept(own.text), own.tried, own.spent)
+        peer = None
+        if python is not None:
+            player = Player(desk, client)
+            text = search_by_peer(python, player, seed, sizes.runs, sizes.instances, sizes.val)
+            peer = Arm(judge(text), kept(text), 0, player.spent)
+        return Search(seed, " and ".join(desk.obstacles), desk.words.site, judge(""), ours, peer)
+
+
+def cells(each: Search) -> tuple[str, ...]:
+    """A row of the table; where there are two numbers, ours is the first."""
+    arms = [each.ours, *([] if each.peer is None else [each.peer])]
+    peer = ("left out", "") if each.peer is None else (f"{each.peer.passed:.2f}", str(each.peer.kept))
+    runs, tokens = (" / ".join(f"{count:,}" for count in counts) for counts in _counts(arms))
+    shown = (f"{each.before:.2f}", f"{each.ours.passed:.2f}", peer[0], str(each.ours.kept), peer[1])
+    return (str(each.seed), each.obstacles, each.site, *shown, runs, tokens)
+
+
+def _counts(arms: Sequence[Arm]) -> tuple[list[int], list[int]]:
+    return [each.spent.runs for each in arms], [each.spent.tokens for each in arms]
+
+
+def figures_of(found: Sequence[Search]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
+    """Means over the searches, each with the 95 % interval of a bootstrap over them."""
+    samples = {"before": [each.before for each in found]}
+    both = [(each.ours, each.peer) for each in found if each.peer is not None]
+    arms = {"ours": [each.ours for each in found], "gepa": [peer for _, peer in both]}
+    for name, own in arms.items():
+        if not own:
+            continue
+        samples[name] = [each.passed for each in own]
+        samples[f"{name}, solved"] = [float(each.passed >= SOLVED) for each in own]
+        samples[f"{name}, sentences kept"] = [float(each.kept) for each in own]
+        samples[f"{name}, runs"] = [float(each.spent.runs) for each in own]
+        samples[f"{name}, calls"] = [float(each.spent.calls) for each in own]
+        samples[f"{name}, tokens"] = [float(each.spent.tokens) for each in own]
+    if both:
+        samples["ours less gepa"] = [ours.passed - peer.passed for ours, peer in both]
+    return {name: fmean(values) for name, values in samples.items()}, {
+        name: bootstrap_mean(values) for name, values in samples.items()
+    }
+
+
+def bootstrap_mean(values: Sequence[float], draws: int = DRAWS) -> tuple[float, float]:
+    """The 95 % interval of a mean: percentiles of the means of resampled values. The draws are always the same."""
+    rng = random.Random(0)  # noqa: S311 (a resample)
+    means = sorted(fmean(rng.choices(values, k=len(values))) for _ in range(draws))
+    return means[draws * 25 // 1_000], means[draws * 975 // 1_000 - 1]
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,120 @@
+"""The fast loop as the search: sweeps, one proposal a round, trials beside siblings, promotion by the paired rule."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Final
+
+from pydantic import SecretStr
+
+from agents.envs.clients.client import EnvClient
+from agents.learning.guidance import instruction_in_force
+from agents.learning.memory import build_memory_artifact
+from agents.learning.occasions import OccasionPiece
+from agents.rollouts.sweep import SeedSweep
+from api.course import BASE, Course
+from api.house import House
+from api.settings import Settings
+from api.sweeps.jobs import pieces_of
+from api.sweeps.plan import first_facts, plan
+from api.sweeps.play import play_sweep
+from benchmarks.demo_fast.silent import Silent
+from benchmarks.log.server import Server
+from eventlog.blobs import PostgresBlobs
+from eventlog.events import ModelCalled, PairedRule, RunStarted, Trials
+from eventlog.postgres import PostgresStore
+from projections.engine.projector import Projector
+from tests.desks.grammar import DeskKind
+from tests.desks.site import template_of
+from tests.model_server import Asked, model_server
+
+from .suite import EXPLORES, Spent, agent, propose
+
+FIRST: Final = 2
+EACH: Final = 5
+"""Seeds of the first sweep, which has nothing to try, and of each round of trials."""
+
+_PARENT: Final = re.compile(r"^Its instruction: “(.*)”$", re.MULTILINE)
+_EVERY: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundByLoop:
+    """The instruction in force at the end (empty: none), how many were tried, and what it took."""
+
+    text: str
+    tried: int
+    spent: Spent
+
+
+def search_by_loop(
+    server: Server, project: str, desk: DeskKind, client: EnvClient, seed: int, runs: int
+) -> FoundByLoop:
+    """The instruction that the loop promotes within a number of runs, in a project of its own."""
+    server.project(project)
+    engine = server.engine(project)
+    try:
+        with _reflector(desk, seed) as settings:
+            store = PostgresStore(engine)
+            house = House(settings, engine, store, PostgresBlobs(engine), Projector(engine, store=store))
+            first_facts(house)
+            _learn(house, client, desk, seed, runs)
+            artifact, _ = build_memory_artifact(house.views(), BASE)
+            held = [each for each in pieces_of(house, artifact) if isinstance(each, OccasionPiece)]
+            tried = {getattr(each.event, "piece", "") for each in store.read(types=["PieceTried"])}
+            texts = [each.text for each in instruction_in_force(held)]
+            return FoundByLoop(texts[0] if texts else "", len(tried), _count(store))
+    finally:
+        engine.dispose()
+
+
+def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, runs: int) -> None:
+    """Sweeps until the runs are spent. Every group tries an instruction, where one is on trial."""
+    course = Course(max_parallel=4, kinds=frozenset({"instruction"}), rng_seed=seed)
+    task, executor, siblings = template_of(desk), agent(desk, EXPLORES), 1 + PairedRule().controls
+    first, left = 1, runs
+    for number in count():
+        size = min(EACH if number else FIRST, left // siblings)
+        if not size:
+            return
+        seeds = range(first, first + size)
+        first, left = seeds.stop, left - size * siblings
+        sweep = plan(
+            house,
+            house.views(),
+            desk.words.site,
+            SeedSweep(f"round-{number}", (task,), seeds, siblings, temperatures=(course.temperature_micro,)),
+            rng_seed=seed,
+            trials=Trials(treated_micro=_EVERY, withheld_micro=0),
+            executor=executor,
+            kinds=course.kinds,
+        )
+        play_sweep(house, client, sweep, course, Silent(), executor)
+
+
+def _count(store: PostgresStore) -> Spent:
+    found = Spent(runs=sum(1 for _ in store.read(types=[RunStarted.__name__])))
+    for each in store.read(types=[ModelCalled.__name__]):
+        if isinstance(each.event, ModelCalled):
+            found.calls += 1
+            found.tokens += (each.event.input_tokens or 0) + (each.event.output_tokens or 0)
+    return found
+
+
+@contextmanager
+def _reflector(desk: DeskKind, seed: int) -> Iterator[Settings]:
+    """Settings with a recovery model that answers by the scripted reflector."""
+    numbers = count()
+
+    def answer(asked: Asked) -> str:
+        parent = _PARENT.search(asked.text)
+        return json.dumps({"instruction": propose(desk, seed, next(numbers), "" if parent is None else parent[1])})
+
+    with model_server(answer) as server:
+        named = {"recovery_model": "pool", "recovery_url": server.url, "recovery_key": SecretStr("none")}
+        yield Settings().model_copy(update=named)

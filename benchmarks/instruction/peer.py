@@ -1,0 +1,51 @@
+"""Client of the process that searches by the `gepa` library: it asks for runs and for texts, and ends with the best."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from .suite import Player, propose
+
+ENVIRONMENT: Final = Path(__file__).parents[2] / ".gepa-venv"
+PROGRAM: Final = Path(__file__).with_name("peer_process.py")
+MISSING: Final = "the library is not installed; `make bench-instruction` installs it where it can"
+MINIBATCH: Final = 3
+"""Instances on which a successor has to do better than its parent: the library's default."""
+
+
+def library_version(python: Path) -> str:
+    """The library's name and version."""
+    code = "from importlib.metadata import version; print('gepa', version('gepa'))"
+    return subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+def search_by_peer(python: Path, player: Player, seed: int, runs: int, instances: int, val: int) -> str:
+    """The best instruction that the library finds within a number of runs on so many training instances.
+
+    `val` of them are its validation set. Its proposals are counted as calls. Raises RuntimeError if it ends early.
+    """
+    seeds, number = list(range(1, instances + 1)), 0
+    asked = {"train": seeds[val:], "val": seeds[:val], "runs": runs, "seed": seed, "minibatch": MINIBATCH}
+    with subprocess.Popen(
+        [python, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the process of the library was started without pipes")
+        process.stdin.write(json.dumps(asked) + "\n")
+        for line in process.stdout:
+            question = json.loads(line)
+            if "best" in question:
+                return str(question["best"])
+            if "play" in question:
+                answer: object = player.play(question["play"], question["seeds"])
+            else:
+                text = str(question["propose"])
+                answer = propose(player.desk, seed, number, text)
+                number += 1
+                player.spent.calls += 1
+                player.spent.tokens += len(text.encode()) + len(str(answer).encode())
+            process.stdin.write(json.dumps(answer) + "\n")
+    raise RuntimeError("the process of the library ended; see its error above")
