@@ -116,4 +116,5 @@ BENCHMARKS = Fold(
     initial=BenchmarkState(),
     key=lambda row: row.text("benchmark"),
     fold=_fold,
+    is_kept=True,
 )

@@ -41,7 +41,7 @@ from ..evaluations.repeats import mark_repeated
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import BenchmarkRow, benchmark_row, find_benchmark, list_benchmarks, shortage
+from ..queries.benchmarks import BenchmarkRow, benchmark_row, benchmark_rows, find_benchmark, list_benchmarks, shortage
 from ..sweeps.executors import Way
 from .output import ERR, SHOWN, After, AsJson, AsOf, Limit, emit_json, none_of, open_project, print_rows, say, say_more
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
@@ -247,7 +247,7 @@ def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json
     with open_project() as house:
         views = house.views_at(as_of)
         page = list_benchmarks(views, after=after, limit=limit)
-        rows = [benchmark_row(views, state) for state in page.benchmarks]
+        rows = benchmark_rows(views, page.benchmarks)
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
     empty = none_of("benchmark", "`flywheel run` freezes one", after)
     print_rows(msgspec.to_builtins(rows), columns, as_json=as_json, empty=empty)

@@ -31,7 +31,21 @@ from .delegate_options import (
 )
 from .loop_replay import print_loop_replay
 from .loop_view import LoopReporter
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, table
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    table,
+)
 
 if TYPE_CHECKING:
     from agents.executors.delegation.loop import LoopMeans
@@ -125,21 +139,16 @@ def answer(
 
 
 @app.command("list")
-def list_(
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")] = 50,
-    after: Annotated[str, typer.Option(help="Continue after this loop.")] = "",
-    as_of: AsOf = None,
-    as_json: AsJson = False,
-) -> None:
+def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List loops by name: how far each is, and how it ended."""
     with open_project() as house:
-        found, following = list_loops(house.views_at(as_of), after=after or None, limit=limit)
+        found, following = list_loops(house.views_at(as_of), after=after, limit=limit)
     rows: list[dict[str, Any]] = [msgspec.to_builtins(each) for each in found]
     shown = rows if as_json else [{**row, "confidence": in_words(row["confidence"])} for row in rows]
     columns = ("loop", "status", "iteration", "confidence", "task", "reason")
-    print_rows(shown, columns, as_json=as_json, empty="no loops yet; `flywheel delegate run` starts one")
-    if following is not None and not as_json:
-        say(f"There are more; continue with --after {following}")
+    empty = none_of("loops", "`flywheel delegate run` starts one", after)
+    print_rows(shown, columns, as_json=as_json, empty=empty)
+    say_more(following)
 
 
 @app.command()

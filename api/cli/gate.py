@@ -79,6 +79,8 @@ def list_(
 @app.command("ledger")
 def ledger_(
     benchmark: Annotated[str | None, typer.Option(help="One benchmark. Default: all of them.")] = None,
+    limit: Limit = SHOWN,
+    after: After = None,
     as_of: AsOf = None,
     server: Server = None,
     as_json: AsJson = False,
@@ -89,21 +91,21 @@ def ledger_(
     """
     if server is not None and benchmark is None:
         raise typer.BadParameter("--server without --benchmark: expected the benchmark whose ledger to show")
+    following, total = None, ""
     with open_source(server, as_of) as source:
         if benchmark is not None:
             found: tuple[Ledger, ...] = (_ledger_of(source, benchmark),)
-        else:
-            found = list_ledgers(source.views) if isinstance(source, LogSource) else ()
-        cap = source.house.settings.alpha_cap if isinstance(source, LogSource) else None
+        elif isinstance(source, LogSource):
+            found, following = list_ledgers(source.views, after=after, limit=limit)
+            total = describe_total(source.views, source.house.settings.alpha_cap)
     if as_json:
         emit_json(found)
-        return
-    for each in found:
-        _show_ledger(each)
-    if found and benchmark is None:
-        say(describe_total(found, cap))
-    if not found:
-        say("no benchmark yet; `flywheel run` freezes one")
+    else:
+        for each in found:
+            _show_ledger(each)
+        if benchmark is None:
+            say(total if found else none_of("benchmark", "`flywheel run` freezes one", after))
+    say_more(following)
 
 
 @app.command("explain")

@@ -220,7 +220,7 @@ def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> Non
     """Print what keeps this evaluation from promoting, before it spends alpha."""
     if challenger.memory.without:
         ERR.print(f"left out, because it is quarantined: {', '.join(challenger.memory.without)}")
-    if is_saturated_now(house.views(), benchmark.benchmark):
+    if is_saturated_now(house.views(), benchmark):
         ERR.print(f"{benchmark.benchmark} is saturated: the champion passed every sealed run of it", soft_wrap=True)
 
 

@@ -9,21 +9,39 @@ import msgspec
 import typer
 
 from ..queries.loops import list_skills, list_tools, show_skill, show_tool
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+)
 
 skills = typer.Typer(help="Skills: list, show, import, export.", no_args_is_help=True)
 tools = typer.Typer(help="Tools: list, show.", no_args_is_help=True)
 
-Limit = Annotated[int, typer.Option(min=1, max=100_000, help="At most this many.")]
-After = Annotated[str, typer.Option(help="Continue after this name.")]
+_WAY_OUT = "the workers of `flywheel delegate run` write some"
 
 
 @skills.command("list")
-def list_all_skills(limit: Limit = 50, after: After = "", as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_all_skills(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List the latest version of each skill, by name."""
     with open_project() as house:
-        page, following = list_skills(house.views_at(as_of), after=after or None, limit=limit)
-    _print_page(page, ("skill", "version", "words", "line", "loop"), following, as_json=as_json, what="skills")
+        page, following = list_skills(house.views_at(as_of), after=after, limit=limit)
+    _print_page(
+        page,
+        ("skill", "version", "words", "line", "loop"),
+        following,
+        as_json=as_json,
+        empty=none_of("skills", _WAY_OUT, after),
+    )
 
 
 @skills.command("show")
@@ -70,11 +88,17 @@ def import_(
 
 
 @tools.command("list")
-def list_all_tools(limit: Limit = 50, after: After = "", as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_all_tools(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
     """List the latest version of each tool, by name."""
     with open_project() as house:
-        page, following = list_tools(house.views_at(as_of), after=after or None, limit=limit)
-    _print_page(page, ("tool", "version", "line", "worker", "loop"), following, as_json=as_json, what="tools")
+        page, following = list_tools(house.views_at(as_of), after=after, limit=limit)
+    _print_page(
+        page,
+        ("tool", "version", "line", "worker", "loop"),
+        following,
+        as_json=as_json,
+        empty=none_of("tools", _WAY_OUT, after),
+    )
 
 
 @tools.command("show")
@@ -94,11 +118,7 @@ def show_one_tool(
 
 
 def _print_page(
-    page: dict[str, Any], columns: tuple[str, ...], following: str | None, *, as_json: bool, what: str
+    page: dict[str, Any], columns: tuple[str, ...], following: str | None, *, as_json: bool, empty: str
 ) -> None:
-    rows = [msgspec.to_builtins(each) for each in page.values()]
-    print_rows(
-        rows, columns, as_json=as_json, empty=f"no {what} yet; the workers of `flywheel delegate run` write some"
-    )
-    if following is not None and not as_json:
-        say(f"There are more; continue with --after {following}")
+    print_rows([msgspec.to_builtins(each) for each in page.values()], columns, as_json=as_json, empty=empty)
+    say_more(following)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import asdict
@@ -12,7 +12,7 @@ from gate.benchmark import sealed_instances
 from gate.errors import TooFewUnits
 from gate.renewal import describe_ledger, is_saturated, newest_successor
 from gate.units import count_sealed_units
-from projections.alpha import ALPHA
+from projections.alpha import ALPHA, AlphaState
 from projections.benchmarks import BENCHMARKS, BenchmarkState, benchmark_instances
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.engine.views import Views
@@ -60,23 +60,49 @@ def find_benchmark(views: Views, name: str) -> BenchmarkState:
 
 def benchmark_row(views: Views, state: BenchmarkState) -> BenchmarkRow:
     """A benchmark as the commands list it."""
+    return benchmark_rows(views, (state,))[0]
+
+
+def benchmark_rows(views: Views, states: Sequence[BenchmarkState]) -> tuple[BenchmarkRow, ...]:
+    """Benchmarks as the commands list them. Reads their own ledgers and last verdicts, at once, and no others."""
+    ledgers = views.pick(ALPHA, [state.benchmark for state in states])
+    saturated = _find_saturated(views, {state.benchmark: state.digest for state in states})
+    return tuple(
+        _row(state, ledgers.get(state.benchmark), is_saturated=state.benchmark in saturated) for state in states
+    )
+
+
+def _row(state: BenchmarkState, ledger: AlphaState | None, *, is_saturated: bool) -> BenchmarkRow:
     sealed = sum(task["is_sealed"] for task in state.tasks)
-    ledger, saturated = views.get(ALPHA, state.benchmark), is_saturated_now(views, state.benchmark)
     return BenchmarkRow(
         **asdict(state),
         sealed=sealed,
         visible=len(state.tasks) - sealed,
-        is_saturated=saturated,
+        is_saturated=is_saturated,
         is_exhausted=ledger is None or ledger.is_exhausted,
-        standing=describe_ledger(ledger, saturated=saturated),
+        standing=describe_ledger(ledger, saturated=is_saturated),
     )
 
 
-def is_saturated_now(views: Views, benchmark: str) -> bool:
+def is_saturated_now(views: Views, benchmark: BenchmarkState | BenchmarkFrozen) -> bool:
     """True if the present champion passed every sealed run of a benchmark's last evaluation."""
+    return bool(_find_saturated(views, {benchmark.benchmark: benchmark.digest}))
+
+
+def _find_saturated(views: Views, digests: Mapping[str, str]) -> frozenset[str]:
+    """The benchmarks among these that the present champion saturates; their digests are given by name."""
     champion = views.get(CHAMPIONS, CHAMPION)
     present = None if champion is None else champion.pointed_artifact()
-    return is_saturated(benchmark, views.find(VERDICTS).values(), present)
+    opened = views.pick(EVALUATIONS, set(digests.values()))
+    last: dict[str, str] = {}
+    for name, digest in digests.items():
+        entries = opened[digest].evaluations if digest in opened else ()
+        decided = [each for each in entries if each.benchmark == name and not each.is_open]
+        if decided:
+            last[name] = max(decided, key=lambda each: each.opened_since).evaluation
+    verdicts = views.pick(VERDICTS, last.values())
+    found = ((name, verdicts.get(evaluation)) for name, evaluation in last.items())
+    return frozenset(name for name, state in found if state is not None and is_saturated(name, (state,), present))
 
 
 def evaluations_of(views: Views, site: str) -> tuple[EvaluationEntry, ...]:

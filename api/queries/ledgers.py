@@ -13,6 +13,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from .benchmarks import WAY_OUT
 from .facts import find_state
+from .paging import page_after
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,10 +57,14 @@ class LedgerAnswer(msgspec.Struct, frozen=True):
     ledger: Ledger
 
 
-def list_ledgers(views: Views) -> tuple[Ledger, ...]:
-    """The ledger of every benchmark, in order of name."""
-    verdicts = views.find(VERDICTS)
-    return tuple(_ledger(state, verdicts) for state in views.find(ALPHA).values())
+def list_ledgers(
+    views: Views, *, after: str | None = None, limit: int | None = None
+) -> tuple[tuple[Ledger, ...], str | None]:
+    """The ledgers of the first `limit` benchmarks that sort after `after` (None: all), and where it goes on."""
+    page, following = page_after(views, ALPHA, after, limit)
+    names = [spending.evaluation for state in page.values() for spending in state.spendings]
+    verdicts = views.pick(VERDICTS, names)
+    return tuple(_ledger(state, verdicts) for state in page.values()), following
 
 
 def show_ledger(views: Views, benchmark: str) -> LedgerAnswer:
@@ -74,10 +79,10 @@ def total_alpha(ledgers: Iterable[Ledger | AlphaState]) -> int:
     return sum(each.alpha for each in ledgers)
 
 
-def describe_total(ledgers: Iterable[Ledger], cap: float | None) -> str:
+def describe_total(views: Views, cap: float | None) -> str:
     """The bound on the chance of any false promotion in the project, and its cap."""
-    known = tuple(ledgers)
-    spent = decimal(sum(each.spent for each in known))
+    known = tuple(views.find(ALPHA).values())
+    spent = decimal(sum(each.spent_total for each in known))
     limit = "no cap is set" if cap is None else f"capped at {decimal(round(cap * 1_000_000))}"
     total = f"alpha {decimal(total_alpha(known))} over {count_noun(len(known), 'benchmark')}"
     return f"the project: {total}, spent {spent}; {limit}"

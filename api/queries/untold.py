@@ -13,7 +13,7 @@ from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM
 from projections.engine.views import Views
 from projections.evaluations import EVALUATIONS
 from projections.runs import RUNS, RunState
-from projections.verdicts import VERDICTS
+from projections.verdicts import VERDICTS, VerdictState
 
 ENDED: Final = "ended"
 """The status that is told of a sealed run that ended: how it ended may be its result."""
@@ -38,7 +38,11 @@ def _find_succeeded(views: Views) -> frozenset[str]:
 
 def find_untold(views: Views, evaluations: Collection[str]) -> frozenset[str]:
     """The evaluations among these whose sealed figures may not be told yet."""
-    states = views.pick(VERDICTS, evaluations) if evaluations else {}
+    return untold_among(views, views.pick(VERDICTS, evaluations) if evaluations else {})
+
+
+def untold_among(views: Views, states: Mapping[str, VerdictState]) -> frozenset[str]:
+    """The names of those of these evaluations whose sealed figures may not be told yet."""
     succeeded = _find_succeeded(views) if states else frozenset()
     return frozenset(key for key, state in states.items() if not _may_tell(views, state.benchmark, key, succeeded))
 

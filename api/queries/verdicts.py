@@ -12,7 +12,7 @@ from projections.verdicts import VERDICTS, VerdictState
 
 from .facts import find_state
 from .paging import page_after
-from .untold import may_tell
+from .untold import may_tell, untold_among
 
 
 class VerdictList(msgspec.Struct, frozen=True):
@@ -42,7 +42,8 @@ class VerdictRow(VerdictState, frozen=True, kw_only=True):
 def list_verdicts(views: Views, *, after: str | None = None, limit: int | None = None) -> VerdictList:
     """The first `limit` evaluations that sort after `after` (None: all), as far as they may be told."""
     page, following = page_after(views, VERDICTS, after, limit)
-    return VerdictList(tuple(tell_verdict(views, state) for state in page.values()), following)
+    untold = untold_among(views, page)
+    return VerdictList(tuple(_tell(state, is_told=key not in untold) for key, state in page.items()), following)
 
 
 def show_verdict(views: Views, evaluation: str) -> VerdictAnswer:
@@ -65,7 +66,11 @@ def tell_as_text(verdict: Verdict, *, is_told: bool) -> str:
 
 def tell_verdict(views: Views, state: VerdictState) -> VerdictState:
     """The evaluation, while its benchmark can judge as before its first look, and of its verdict the decision."""
-    if may_tell(views, state.benchmark, state.evaluation):
+    return _tell(state, is_told=may_tell(views, state.benchmark, state.evaluation))
+
+
+def _tell(state: VerdictState, *, is_told: bool) -> VerdictState:
+    if is_told:
         return state
     told, read = replace(state, looks=(), runs=0, most_runs=0), state.verdict_reached()
     if read is None or state.verdict is None:
