@@ -91,10 +91,11 @@ def ledger_(
     """
     if server is not None and benchmark is None:
         raise typer.BadParameter("--server without --benchmark: expected the benchmark whose ledger to show")
+    found: tuple[Ledger, ...] = ()
     following, total = None, ""
     with open_source(server, as_of) as source:
         if benchmark is not None:
-            found: tuple[Ledger, ...] = (_ledger_of(source, benchmark),)
+            found = (_ledger_of(source, benchmark),)
         elif isinstance(source, LogSource):
             found, following = list_ledgers(source.views, after=after, limit=limit)
             total = describe_total(source.views, source.house.settings.alpha_cap)

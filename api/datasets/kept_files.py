@@ -27,6 +27,9 @@ from ..house import House
 _LOG: Final = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[0-9a-f]{64}\.[A-Za-z0-9.+_-]+")
 _RUNS: Final = ("run", "chosen_run", "rejected_run")
+_WHOLE: Final = ("arrow", "lz4.arrow")
+"""Endings of files from which the rows are read again with their types and their batches."""
+
 _ABANDONED_S: Final = 3600.0
 """The age at which a file that was never finished is removed."""
 
@@ -48,6 +51,20 @@ def kept_file(house: House, name: str) -> BinaryIO | None:
     with suppress(OSError):  # it was removed meanwhile, or belongs to another user
         os.utime(file)
     return opened
+
+
+def kept_rows(house: House, views: Views, digest: str) -> pl.DataFrame | None:
+    """The rows of a digest out of a file that keeps them as a frame has them; None if there is none that can be read.
+
+    Whatever is encoded from them has the same bytes as if they had been built from the log.
+    """
+    for suffix in _WHOLE:
+        kept = kept_file(house, kept_name(views, digest, suffix))
+        if kept is None:
+            continue
+        with kept, suppress(pl.exceptions.PolarsError, OSError):
+            return pl.read_ipc_stream(kept)
+    return None
 
 
 def kept_name(views: Views, digest: str, suffix: str) -> str:

@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from projections.taint import erasures
 
-from ..datasets.kept_files import keep_file, kept_file, kept_name
+from ..datasets.kept_files import keep_file, kept_file, kept_name, kept_rows
 from ..house import House
 from .errors import BeyondRows, NotAcceptable
 from .negotiation import preferred_type
@@ -85,8 +85,9 @@ Wanting = Annotated[RowsWanted, Depends(RowsWanted)]
 def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], wanted: RowsWanted) -> Response:
     """The rows of a digest as the caller accepts them. Raises NotAcceptable, BeyondRows.
 
-    They are taken from a kept file, or built and kept. Once any subject was erased, rows that a caller knows and that
-    are not kept are made again too: what is erased is not confirmed.
+    They are taken from a kept file, or encoded from one of another encoding, or built from the log, and kept. Once any
+    subject was erased, rows that a caller knows and that are not kept are made again too: what is erased is not
+    confirmed.
     """
     media, suffix = wanted.form
     headers = {
@@ -104,7 +105,8 @@ def send_rows(house: House, digest: str, frame_of: Callable[[], pl.DataFrame], w
         return Response(status_code=304, headers=headers)
     if kept is not None:
         return send_kept_file(kept, headers, wanted)
-    frame = frame_of()
+    found = kept_rows(house, views, digest)
+    frame = frame_of() if found is None else found
     body = encode_rows(frame, suffix)
     now = house.views()
     if kept_name(now, digest, suffix) == name:  # else a subject was erased while the rows were built

@@ -18,9 +18,17 @@ from starlette.requests import ClientDisconnect
 
 from api.app import create_app
 from api.datasets.freeze import build_dataset, freeze_dataset
-from api.datasets.kept_files import dataset_folder, drop_kept_files, has_subject, kept_file
+from api.datasets.kept_files import (
+    dataset_folder,
+    drop_kept_files,
+    has_subject,
+    keep_file,
+    kept_file,
+    kept_name,
+    kept_rows,
+)
 from api.house import House
-from api.routes.rows import ARROW, NDJSON, PARQUET, RowsWanted, send_kept_file
+from api.routes.rows import ARROW, NDJSON, PARQUET, RowsWanted, encode_rows, send_kept_file
 from api.tokens import issue
 from eventlog.events import SftQuery, SubjectErased
 
@@ -81,6 +89,32 @@ def test_every_form_holds_the_same_rows_has_an_etag_of_its_own_and_is_kept(
     for media, (tag, body) in sent.items():
         answer = client.get(f"/v1/datasets/{digest}/rows", headers={"Accept": media})
         assert (answer.headers["ETag"], answer.content) == (tag, body)
+
+
+@pytest.mark.parametrize("kept", [ARROW, LZ4])
+def test_rows_that_are_kept_are_sent_in_another_form_without_building_them_again(
+    client: TestClient, house: House, digest: str, monkeypatch: pytest.MonkeyPatch, kept: str
+) -> None:
+    path, built = f"/v1/datasets/{digest}/rows", {}
+    for media in (ARROW, LZ4, PARQUET, NDJSON):
+        built[media] = client.get(path, headers={"Accept": media}).content
+        drop_kept_files(house)
+    client.get(path, headers={"Accept": kept})
+    monkeypatch.setattr("api.routes.datasets.load", lambda *_, **__: pytest.fail("the rows were built again"))
+    for media, body in built.items():
+        assert client.get(path, headers={"Accept": media}).content == body, media
+
+
+def test_rows_of_many_batches_have_the_same_bytes_once_they_are_read_from_a_kept_file(house: House) -> None:
+    views = house.views()
+    frame = pl.concat([pl.DataFrame({"run": [f"r{n}"], "ids": [[n, n + 1]]}) for n in range(9)], rechunk=False)
+    for number, suffix in enumerate(("arrow", "lz4.arrow")):
+        keep_file(house, views, kept_name(views, f"{number:064}", suffix), frame, encode_rows(frame, suffix))
+        found = kept_rows(house, views, f"{number:064}")
+        assert found is not None
+        for other in ("arrow", "lz4.arrow", "parquet", "ndjson"):
+            assert bytes(encode_rows(found, other)) == bytes(encode_rows(frame, other)), (suffix, other)
+    assert kept_rows(house, views, "f" * 64) is None
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
