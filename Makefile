@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -109,6 +109,9 @@ bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a 
 
 bench-scale: .venv/.dev ## what takes longer in a log ten times longer, and what state weighs (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.scale $(ARGS)
+
+fuzz-rest: .venv/.dev ## requests of all kinds to every endpoint for ten minutes: no 5xx, no status that is not described (ARGS="--minutes 1")
+	@$(BIN)/python -m benchmarks.fuzz_rest $(ARGS)
 
 bench-rollouts: .venv/.dev ## runs a second over HTTP and in Chromium, and what recording costs (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.rollouts $(ARGS)

@@ -23,6 +23,9 @@ _Ways = tuple[Callable[[], list[Message]], ...]
 _DEEPEST: Final = 16
 """Parts of a dotted path; a longer one is passed over."""
 
+_LEVELS: Final = 500
+"""Levels of lists and objects in JSON text; what is deeper stays text, as it may be too deep to be written again."""
+
 _CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
 
 
@@ -72,7 +75,18 @@ def plain_structure(value: Any) -> Any:
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # what no blob can hold stays text
     except (ValueError, RecursionError):
         return None
-    return found
+    return None if _has_level(found, _LEVELS) else found
+
+
+def _has_level(value: Any, level: int) -> bool:
+    """True if something lies so many lists and objects deep."""
+    layer = [value]
+    for _ in range(level):
+        parts = [part for part in layer if isinstance(part, list | dict)]
+        layer = [each for part in parts for each in (part.values() if isinstance(part, dict) else part)]
+        if not layer:
+            return False
+    return True
 
 
 def _is_openinference(span: Span) -> bool:

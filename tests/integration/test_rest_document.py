@@ -23,12 +23,13 @@ from schemathesis.specs.openapi.checks import (
 from api.app import create_app
 from api.house import House
 from api.tokens import issue
+from benchmarks.fuzz_rest.sent_traces import fuzzed_traces
 from eventlog.blobs import Blob
 from eventlog.database import open_engine
 from tests.conftest import house_on
 from tests.shared import Copies
 
-from .test_rest_time import EVERY
+from .test_rest_time import EVERY, paths
 
 CHECKS = [
     not_a_server_error,
@@ -119,6 +120,37 @@ def test_what_the_log_holds_is_answered_as_described(service: Service, path: str
 def test_bytes_are_answered_as_described(service: Service) -> None:
     (address,) = service[2].blobs.put([Blob("text/html", b"<p>")])
     ask(service, "GET", "/v1/blobs/{address}", GenerationMode.POSITIVE, 2, path_parameters={"address": address})
+
+
+def send_traces(service: Service, examples: int) -> None:
+    """Send fuzzed OTLP, always the same, and check that each answer is described and no fault of the server."""
+    app, headers, _ = service
+    client = TestClient(app, headers=dict(headers), raise_server_exceptions=False)
+    statuses = {int(status) for status in paths()["/v1/traces"]["post"]["responses"]}
+
+    @settings(
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate,),
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(sent=fuzzed_traces())
+    def answer_is_described(sent: tuple[dict[str, str], bytes]) -> None:
+        answer = client.post("/v1/traces", headers=sent[0], content=sent[1])
+        assert answer.status_code in {status for status in statuses if status < 500}, answer.text
+
+    answer_is_described()
+
+
+def test_fuzzed_traces_are_answered_as_described(service: Service) -> None:
+    send_traces(service, 25)
+
+
+@pytest.mark.endure
+def test_many_fuzzed_traces_are_answered_as_described(service: Service) -> None:
+    send_traces(service, 20 * MANY)
 
 
 @pytest.mark.endure

@@ -360,6 +360,15 @@ def test_whatever_attributes_hold_the_events_can_be_stored(
     assert all(json.loads(blob.body) is not None for blob in made.blobs if blob.media_type.endswith("json"))
 
 
+@pytest.mark.parametrize("name", ["gen_ai.tool.definitions", "llm.invocation_parameters"])
+def test_json_text_of_any_depth_makes_events(name: str) -> None:
+    """Text that could be read and not be written again, a few levels further down the stack, broke the request."""
+    for depth in (*range(0, 900, 150), *range(900, 1_010)):
+        text = '{"a":' + "[" * depth + "]" * depth + "}"
+        found = one({"gen_ai.operation.name": "chat", name: text})
+        assert events_of_spans(TraceProgress(), [found], "otlp").events
+
+
 def test_a_compressed_body_is_inflated_up_to_a_bound() -> None:
     body = b"spans " * 100
     assert inflate_body(gzip.compress(body), 600) == body

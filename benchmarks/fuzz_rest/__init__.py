@@ -1,0 +1,1 @@
+"""Requests of all kinds to every endpoint, for so long, and what was answered otherwise than described."""
