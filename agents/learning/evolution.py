@@ -76,9 +76,8 @@ def pareto_front(cards: Iterable[Scorecard]) -> dict[str, int]:
     fewer instances are looked at first, and of equal ones the greater id.
     """
     best = best_by_instance(cards)
-    won = {
-        piece: {name for name, found in best.items() if piece in found} for piece in frozenset().union(*best.values())
-    }
+    pieces = frozenset[str]().union(*best.values())
+    won = {piece: {name for name, found in best.items() if piece in found} for piece in pieces}
     left = set(won)
     for piece in sorted(sorted(won, reverse=True), key=lambda each: len(won[each])):
         others = left - {piece}

@@ -61,7 +61,7 @@ class InstructionPool:
     runs: Mapping[str, RunState]
     rewards: Mapping[str, RewardState]
 
-    def carried(self, run: str) -> str:
+    def instruction_of(self, run: str) -> str:
         """The instruction that a run was given; NONE if none."""
         return next((piece for piece in self.runs[run].applied if piece in self.known), NONE)
 
@@ -74,7 +74,7 @@ class InstructionPool:
             scores: dict[str, list[int]] = {}
             for run in (event.run, *event.control_runs):
                 if run in self.runs and run in self.rewards:
-                    scores.setdefault(self.carried(run), []).append(_value(self.rewards[run]))
+                    scores.setdefault(self.instruction_of(run), []).append(_value(self.rewards[run]))
             if event.run in self.runs:
                 state = self.runs[event.run]
                 means = {piece: sum(found) // len(found) for piece, found in scores.items()}
@@ -170,7 +170,7 @@ def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:
 
 def _transcripts(house: House, pool: InstructionPool, piece: str) -> tuple[Transcript, ...]:
     """Transcripts of runs that were given an instruction, failed and passed in equal numbers as far as there are."""
-    own = [run for run in sorted(pool.runs) if run in pool.rewards and pool.carried(run) == piece]
+    own = [run for run in sorted(pool.runs) if run in pool.rewards and pool.instruction_of(run) == piece]
     failed, passed = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
     chosen = [*failed[-(MOST_RUNS // 2) :], *passed[-(MOST_RUNS // 2) :]]
     found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 
 import pytest
@@ -55,7 +56,7 @@ def test_of_those_that_are_best_somewhere_a_specialist_stays_and_what_another_co
 
 @given(CARDS, st.randoms(use_true_random=False))
 def test_the_front_is_best_everywhere_none_of_it_can_be_missed_and_order_does_not_matter(
-    cards: list[Scorecard], rng: st.DataObject
+    cards: list[Scorecard], rng: random.Random
 ) -> None:
     best, front = best_by_instance(cards), pareto_front(cards)
     assert all(found & front.keys() for found in best.values())
@@ -63,7 +64,7 @@ def test_the_front_is_best_everywhere_none_of_it_can_be_missed_and_order_does_no
         assert any(not found & (front.keys() - {piece}) for found in best.values() if piece in found)
         assert front[piece] == sum(piece in found for found in best.values())
     shuffled = [*cards]
-    rng.shuffle(shuffled)  # type: ignore[attr-defined]
+    rng.shuffle(shuffled)
     assert pareto_front(shuffled) == front
 
 

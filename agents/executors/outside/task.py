@@ -86,8 +86,8 @@ def read_task(file: str) -> AgentTask:
     """The task in a file."""
     told = json.loads(Path(file).read_bytes())
     model = told.pop("model")
-    lists = {name: tuple(told.pop(name)) for name in ("advice", "actions")}
-    return AgentTask(**told, **lists, model=None if model is None else TaskModel(**model))
+    advice, actions = tuple(told.pop("advice")), tuple(told.pop("actions"))
+    return AgentTask(**told, advice=advice, actions=actions, model=None if model is None else TaskModel(**model))
 
 
 def main(module: str, function: str) -> None:
