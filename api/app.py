@@ -48,6 +48,7 @@ from .routes.rates import RateLimit
 from .routes.reference_page import reference_routes
 from .routes.schemas import answer_schemas
 from .routes.small_bodies import SmallBodies
+from .routes.trace_errors import TraceErrors
 from .serving.local_upstream import LocalChampion
 
 DESCRIPTION = f"""
@@ -150,6 +151,7 @@ def create_app(house: House, champion: LocalChampion | None = None) -> FastAPI:
     app.add_middleware(SmallBodies)
     app.add_middleware(Admission)
     app.add_middleware(PositionHeader)
+    app.add_middleware(TraceErrors)
     problems.install(app)
     app.include_router(health.router)
     app.include_router(metrics.router)

@@ -21,13 +21,10 @@ from .admission import lease_bytes, places_of
 from .as_of import HouseOf, reply
 from .bodies import hold_body
 from .errors import UnreadableType
-from .problems import SLOW, problem_of
 from .roles import RUNS_OF_OTHERS, has_role
+from .trace_errors import JSON, PROTOBUF, status_of
 
 router = APIRouter(prefix="/traces", tags=["traces"])
-
-PROTOBUF: Final = "application/x-protobuf"
-JSON: Final = "application/json"
 
 _BODY: Final[dict[str, Any]] = {
     "required": True,
@@ -77,12 +74,16 @@ SentBody = Annotated[tuple[str, bytes], Depends(_sent_body)]
     response_class=Response,
     responses={
         200: _ANSWER,
-        400: problem_of("The body is no OTLP or no gzip, or the connection ended before it had arrived."),
-        403: problem_of("The token's role may not append."),
-        408: SLOW,
-        413: problem_of("The body is larger than FLYWHEEL_TRACE_BYTES, as it came or inflated."),
-        415: problem_of("The body is neither protobuf nor JSON, or compressed in another way than gzip or deflate."),
-        429: problem_of("Too many appends wait, or too many bodies are being received; send it again."),
+        400: status_of("The body is no OTLP or no gzip, or the connection ended before it had arrived."),
+        401: status_of("The bearer token is missing or not accepted."),
+        403: status_of("The token's role may not append."),
+        408: status_of("The body did not arrive in time."),
+        409: status_of("The log has not reached the requested position."),
+        413: status_of("The body is larger than FLYWHEEL_TRACE_BYTES, as it came or inflated."),
+        415: status_of("The body is neither protobuf nor JSON, or compressed in another way than gzip or deflate."),
+        422: status_of("Part of the request is invalid."),
+        429: status_of("Too many appends wait, or too many bodies are being received; send it again."),
+        503: status_of("The database does not answer, or a projection is parked."),
     },
 )
 async def record_traces(request: Request, house: HouseOf, token: Caller, sent: SentBody) -> Response:

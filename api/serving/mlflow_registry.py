@@ -55,7 +55,7 @@ class MlflowRegistry:
 
     def last_position(self) -> int:
         """The position of the last move that was mirrored; 0 if none was. Makes the model where there is none."""
-        with self._asking():
+        with self._guard_calls():
             try:
                 self._client.create_registered_model(self._model, description="champions of flywheel")
             except self._fault as error:
@@ -71,7 +71,7 @@ class MlflowRegistry:
         if identity not in known:
             tags = dict(zip(_IDENTITY, identity, strict=True))
             tags |= {"project": self._project, "since": str(champion.since)}
-            with self._asking():
+            with self._guard_calls():
                 made = self._client.create_model_version(
                     self._model,
                     source=f"flywheel://{self._project}/{champion.name}",
@@ -83,7 +83,7 @@ class MlflowRegistry:
 
     def pointed_version(self) -> str | None:
         """The version that has the alias; None if none has."""
-        with self._asking():
+        with self._guard_calls():
             try:
                 return str(self._client.get_model_version_by_alias(self._model, self._alias).version)
             except self._fault as error:
@@ -93,12 +93,12 @@ class MlflowRegistry:
 
     def point(self, version: str) -> None:
         """Give the alias to a version."""
-        with self._asking():
+        with self._guard_calls():
             self._client.set_registered_model_alias(self._model, self._alias, version)
 
     def remember(self, position: int) -> None:
         """Keep that all moves up to a position are mirrored."""
-        with self._asking():
+        with self._guard_calls():
             self._client.set_registered_model_tag(self._model, self._mark, str(position))
 
     @property
@@ -108,7 +108,7 @@ class MlflowRegistry:
     def _find_versions(self) -> dict[_Identity, str]:
         """The versions of this project by identity, read once: this process alone adds to them."""
         if self._versions is None:
-            with self._asking():
+            with self._guard_calls():
                 self._versions = dict(self._list_versions())
         return self._versions
 
@@ -125,7 +125,7 @@ class MlflowRegistry:
                 return
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _guard_calls(self) -> Iterator[None]:
         """Raise RegistryFailed for any error of MLflow, without the text of it, which may quote what was sent."""
         try:
             yield

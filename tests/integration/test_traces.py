@@ -10,7 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from google.rpc.code_pb2 import Code
+from google.rpc.status_pb2 import Status
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -280,8 +283,30 @@ def test_a_body_that_cannot_be_read_writes_nothing(
 ) -> None:
     head = house.store.head()
     answer = client.post("/v1/traces", content=body, headers=headers)
-    assert (answer.status_code, answer.json()["error"]["type"]) == (status, kind)
+    assert answer.status_code == status
+    if headers["Content-Type"] == "application/x-protobuf":
+        assert answer.headers["content-type"] == "application/x-protobuf"
+        said = Status.FromString(answer.content)
+        assert (said.code, "expected an ExportTraceServiceRequest" in said.message) == (Code.INVALID_ARGUMENT, True)
+    else:
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json()["error"]["type"] == kind
+        assert answer.json()["message"] == answer.json()["error"]["message"]
+        assert answer.json()["code"] == (Code.RESOURCE_EXHAUSTED if status == 413 else Code.INVALID_ARGUMENT)
     assert house.store.head() == head
+
+
+def test_every_refusal_of_the_route_is_a_status(client: TestClient, application: FastAPI) -> None:
+    sent = {"content": WHOLE, "headers": {**JSON, "Authorization": "Bearer nobody"}}
+    answer = client.post("/v1/traces", **sent)
+    assert (answer.status_code, answer.json()["code"]) == (401, Code.UNAUTHENTICATED)
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert "X-Log-Position" not in answer.headers
+    answer = client.post("/v1/traces", params={"nothing": "1"}, content=WHOLE, headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (422, Code.INVALID_ARGUMENT)
+    assert answer.headers["X-Log-Position"]
+    assert client.get("/v1/traces").json()["code"] == Code.INVALID_ARGUMENT
+    assert client.get("/v1/runs/nothing").headers["content-type"] == "application/problem+json"
 
 
 def test_a_reader_may_not_send_and_an_outage_says_when_to_try_again(
