@@ -18,7 +18,8 @@ class NoChampion(Unknown):
 
 
 class NothingServed(FlywheelError):
-    """Nothing answers at {expected} ({actual}): start the server with `flywheel serve`, or name another address with --url."""
+    """Nothing answers at {expected} ({actual}): start the server with `flywheel serve`, or name another address with --url
+    or --port."""
 
 
 class NothingToSign(FlywheelError):
@@ -81,6 +82,10 @@ class VerdictsDiffer(FlywheelError):
 
 class BadPicture(FlywheelError):
     """The picture {actual!r} cannot be drawn: expected a file whose name ends in {expected}, in a folder that exists."""
+
+
+class NothingToPlot(FlywheelError):
+    """There is nothing to draw: {actual}; expected {expected}."""
 
 
 class NotEmbedded(FlywheelError):

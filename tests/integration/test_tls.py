@@ -18,6 +18,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from api.cli.main import run_command
+from api.cli.ready import ask_ready
 from api.cli.serve import tls_files
 from api.errors import BadCertificate
 from tests.conftest import Database
@@ -50,7 +52,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_the_server_is_reached_over_tls_and_says_so(
-    files: tuple[Path, Path], empty_database: Database, tmp_path: Path
+    files: tuple[Path, Path], empty_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     certificate, key = files
     env = {
@@ -69,9 +71,14 @@ def test_the_server_is_reached_over_tls_and_says_so(
             assert url.startswith("https://127.0.0.1:")
             trusted = ssl.create_default_context(cafile=str(certificate))
             assert httpx2.get(f"{url}/healthz", verify=trusted).json()["status"] == "ok"
+            port = url.rpartition(":")[2]
+            assert run_command(["doctor", "--ready", "--port", port]) == 0
+            ask_ready(int(port), is_tls=True)
         finally:
             child.send_signal(signal.SIGINT)
             child.communicate(timeout=30)
+    assert run_command(["doctor", "--ready", "--port", port]) == 1
+    assert "start the server" in capsys.readouterr().err
 
 
 def test_files_that_cannot_be_used_are_an_error_before_anything_listens(

