@@ -22,11 +22,13 @@ from ..queries.checkpoints import (
     page_checkpoints,
     show_checkpoint,
 )
+from ..queries.trainings import show_training
 from ..training.lineage import checkpoints_touched, lineage
 from ..training.publish import export_to, publish
 from ..training.verify import retrain
 from ..training.weights import base_of
 from .output import (
+    ERR,
     SHOWN,
     After,
     AsJson,
@@ -42,6 +44,7 @@ from .output import (
     say_more,
     spinner,
 )
+from .plots import PlotFile, draw_training
 from .sources import LogSource, Server, Source, open_source, refuse_options
 from .train import BaseOf, row_of_checkpoint, training_bar
 
@@ -88,10 +91,24 @@ def list_(
 
 
 @app.command()
-def show(checkpoint: Named, as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
-    """Show a checkpoint: its origin, how it was trained, its files, and where it was published."""
+def show(
+    checkpoint: Named,
+    as_of: AsOf = None,
+    server: Server = None,
+    plot: PlotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a checkpoint: its origin, how it was trained, its files, and where it was published.
+
+    --plot draws the curves of its training.
+    """
+    refuse_options(server, {"--plot": plot}, "it is drawn where the log is")
     with open_source(server, as_of) as source:
         found = _find_in_source(source, checkpoint)
+        if plot is not None and isinstance(source, LogSource):
+            stage = show_training(source.house.store, source.views, found.checkpoint.training)
+            draw_training(stage.training.training, stage.curves, plot)
+            ERR.print(f"drawn: {plot}", markup=False, soft_wrap=True)
     row = {**row_of_checkpoint(found.checkpoint), "stage": msgspec.to_builtins(found.training)}
     emit_json(row) if as_json else print_facts(list(row.items()))
 

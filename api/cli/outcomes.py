@@ -10,8 +10,10 @@ from gate.figures import decimal, dollars
 from projections.frames.outcomes import Cell
 
 from ..queries.outcomes import OutcomePage, OutcomeRow, list_outcomes, read_place
-from .output import SHOWN, After, AsJson, AsOf, Limit, emit_json, say_more, table
-from .sources import Server, open_source
+from ..queries.success import success_curves
+from .output import ERR, SHOWN, After, AsJson, AsOf, Limit, emit_json, say_more, table
+from .plots import PlotFile, draw_success
+from .sources import LogSource, Server, open_source, refuse_options
 
 _COLUMNS = ("sweep", "template", "treated", "runs", "missing", "graded", "passed", "steps", "value", "cost")
 
@@ -23,16 +25,20 @@ def outcomes(
     after: After = None,
     as_of: AsOf = None,
     server: Server = None,
+    plot: PlotFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Count how runs went: by sweep, by template, with a candidate (treated) or without.
 
     Passed counts graded runs only. Steps, value and cost are sums; where some values are unknown, the sum says how many
     runs it covers. Of an evaluation whose benchmark can still judge, all but the missing runs is sealed. Runs that were
-    withdrawn since are counted too.
+    withdrawn since are counted too. --plot draws how often runs passed over the log.
     """
     place = _place(after)
+    refuse_options(server, {"--plot": plot}, "it is drawn where the log is")
     with open_source(server, as_of) as source:
+        if plot is not None and isinstance(source, LogSource):
+            draw_success(success_curves(source.house.store, source.views), plot)
         rows, following = source.pages(
             OutcomePage,
             "outcomes",
@@ -46,6 +52,8 @@ def outcomes(
             template=template,
         )
     say_more(following)
+    if plot is not None:
+        ERR.print(f"drawn: {plot}", markup=False, soft_wrap=True)
     if as_json:
         emit_json(rows)
         return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -19,6 +22,7 @@ from ..queries.pieces import PieceRecord, PieceReport
 from ..queries.reports import list_reports, record_kind, reports_kind, show_record
 from .in_words import piece_facts
 from .output import (
+    ERR,
     SHOWN,
     After,
     AsJson,
@@ -32,6 +36,7 @@ from .output import (
     say_more,
     table,
 )
+from .plots import PlotFile, draw_uplifts, picture_kind
 from .sources import Server, open_source, quote_name
 
 STATUSES: Final = ("candidate", "promoted", "demoted", "retired", "quarantined", "cold")
@@ -41,6 +46,7 @@ Status = Annotated[
         callback=one_of(STATUSES, "status of a piece"), help=f"One of {', '.join(STATUSES)} (promoted and idle)."
     ),
 ]
+MOST_DRAWN: Final = 40
 LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V", "next_look", "step", "says")
 
 
@@ -56,17 +62,19 @@ def group_of(kind: PieceKind) -> typer.Typer:
         after: After = None,
         as_of: AsOf = None,
         server: Server = None,
+        plot: PlotFile = None,
         as_json: AsJson = False,
     ) -> None:
         """List pieces: what each says, its record, and the evidence that decides next.
 
-        Those of one page come the most valuable first; pages are in order of id.
+        Those of one page come the most valuable first; pages are in order of id. --plot draws how much each helps.
         """
         page, following = piece_rows(kind, status, as_of, after, limit, server)
         rows = sorted(page, key=lambda row: (-row["worth"], row["piece"]))
         told = rows if as_json else [{**row, "worth": decimal(row["worth"])} for row in rows]
         print_rows(told, LISTED, as_json=as_json, empty=why_empty(name, status, after))
         say_more(following)
+        plot_pieces(kind, [row["piece"] for row in rows if row["trials"]], as_of, server, plot)
 
     @app.command()
     def show(
@@ -84,6 +92,18 @@ def group_of(kind: PieceKind) -> typer.Typer:
             print_record(found, {key: describe_uplift(each) for key, each in helps.items()})
 
     return app
+
+
+def plot_pieces(
+    kind: PieceKind, pieces: Sequence[str], as_of: str | None, server: str | None, plot: Path | None
+) -> None:
+    """Draw how much each of these pieces helps, at most MOST_DRAWN that have controls. None: draw nothing."""
+    if plot is None:
+        return
+    picture_kind(plot)
+    found = ((piece, uplift(piece_record(kind, piece, as_of, server).trials)) for piece in pieces)
+    draw_uplifts(list(islice(((piece, each) for piece, each in found if each is not None), MOST_DRAWN)), plot)
+    ERR.print(f"drawn: {plot}", markup=False, soft_wrap=True)
 
 
 def why_empty(name: str, status: str | None, after: str | None) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Unknown
 from ..queries.events import EventPage, list_events
 from ..queries.runs import MarkedRun, RunAnswer, RunFilter, RunPage, find_runs, row_of_run, show_run
-from ..queries.taint import ErasureList, WithdrawalList, list_erasures, list_withdrawals
+from ..queries.taint import (
+    ErasureList,
+    ErasureRow,
+    WithdrawalList,
+    WithdrawalRow,
+    list_erasures,
+    list_withdrawals,
+)
 from ..queries.verdicts import VerdictAnswer, show_verdict
 from .sources import Source, quote_name
 
@@ -51,7 +59,9 @@ def refuse_unknown_sweep(source: Source, name: str) -> None:
 
 def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
     """A run and all its events, which a server gives in pages."""
-    path, events, after = f"/v1/runs/{quote_name(run)}", [], None
+    path = f"/v1/runs/{quote_name(run)}"
+    events: list[Event] = []
+    after: int | None = None
     while True:
         found = source.read(RunAnswer, path, lambda house, views: show_run(house.store, views, run), after=after)
         events += [logged.event for logged in found.events]
@@ -63,13 +73,18 @@ def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
 def reasons_left_out(source: Source, run: MarkedRun) -> dict[str, str | None]:
     """Why a run was withdrawn, and its subject erased, each with the position; None where it was not."""
     facts: dict[str, str | None] = {"withdrawn": None, "erased": None}
-    kinds = (
-        ("withdrawn", WithdrawalList, "withdrawals", lambda _house, views: list_withdrawals(views)),
-        ("erased", ErasureList, "erasures", lambda _house, views: list_erasures(views)),
-    )
-    for name, kind, plural, query in kinds:
-        since = getattr(run, name)
-        if since is not None:
-            every, _ = source.pages(kind, plural, f"/v1/taint/{plural}", query, None, None)
-            facts[name] = next(f"since position {since}: {each.reason}" for each in every if each.since == since)
+    if run.withdrawn is not None:
+        rows, _ = source.pages(
+            WithdrawalList, "withdrawals", "/v1/taint/withdrawals", lambda _, views: list_withdrawals(views), None, None
+        )
+        facts["withdrawn"] = _reason_at(run.withdrawn, rows)
+    if run.erased is not None:
+        rows, _ = source.pages(
+            ErasureList, "erasures", "/v1/taint/erasures", lambda _, views: list_erasures(views), None, None
+        )
+        facts["erased"] = _reason_at(run.erased, rows)
     return facts
+
+
+def _reason_at(since: int, rows: Sequence[WithdrawalRow | ErasureRow]) -> str:
+    return next(f"since position {since}: {each.reason}" for each in rows if each.since == since)

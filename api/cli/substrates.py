@@ -8,6 +8,7 @@ import typer
 
 from gate.figures import decimal, dollars
 
+from ..queries.history import Since
 from ..queries.substrates import SubstrateAnswer, SubstrateCluster, SubstratePage, list_clusters, show_cluster
 from .output import (
     SHOWN,
@@ -91,7 +92,9 @@ def show(
 
 def _whole_cluster(source: Source, cluster: str) -> SubstrateAnswer:
     """A cluster with its whole history, which a server gives in pages."""
-    path, history, after = f"/v1/substrates/{quote_name(cluster)}", (), None
+    path = f"/v1/substrates/{quote_name(cluster)}"
+    after: int | None = None
+    history: tuple[Since[SubstrateCluster], ...] = ()
     while True:
         found = source.read(SubstrateAnswer, path, lambda _house, views: show_cluster(views, cluster), after=after)
         history, after = (*history, *found.history), found.next

@@ -6,6 +6,7 @@ from .asynchronous import AsyncClient, connect_async
 from .client import Client, connect
 from .connection import ApiError, Unreachable
 from .listing import Listing
+from .plots import Plot
 from .recording import ActiveRun
 from .records import Champion, Dataset, Event, Piece, Reward, Run, Slice, Verdict
 
@@ -19,6 +20,7 @@ __all__ = [
     "Event",
     "Listing",
     "Piece",
+    "Plot",
     "Reward",
     "Run",
     "Slice",

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from .connection import Connection
+from .plots import Plot, plot_items
 from .records import Record, _escape
 
 if TYPE_CHECKING:
@@ -51,6 +52,13 @@ class Listing(Generic[R]):
 
         rows = [_flat(item.raw) for item in islice(self, count)]
         return pl.DataFrame(rows, infer_schema_length=None)
+
+    def plot(self, count: int | None = None) -> Plot:
+        """A picture of the first items (None: all): of runs how many passed, of pieces how many trials won.
+
+        Raises TypeError for lists of other things.
+        """
+        return plot_items(islice(self, count))
 
     def _repr_html_(self) -> str:
         """A table of the first items, for notebooks."""

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 import zipfile
 from collections.abc import Iterator
 from itertools import islice
@@ -192,6 +193,22 @@ def test_champion_gate_and_memory_are_read_and_lists_go_on_over_pages(
     with pytest.raises(flywheel_client.ApiError) as refused:
         client.gate("none")
     assert (refused.value.kind, "flywheel benchmark list" in str(refused.value)) == ("Unknown", True)
+
+
+def test_runs_and_memory_are_drawn_for_notebooks(client: flywheel_client.Client, house: House) -> None:
+    for number, score in enumerate((1.0, 0.0, 1.0)):
+        with client.run("buy <tea>", run=f"ext-drawn-{number}", group="ext-drawn") as run:
+            run.reward(score)
+    plot = client.runs(text="drawn").plot()
+    (share,) = plot.shares
+    assert (share.hits, share.total) == (2, 3)
+    low, high = share.interval
+    assert (round(low, 3), round(high, 3)) == (0.208, 0.939)
+    picture = ET.fromstring(plot._repr_svg_())  # noqa: S314 it is our own
+    assert "2 of 3" in {each.text for each in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert client.memory("hints").plot().shares == ()
+    with pytest.raises(TypeError, match="no picture of Event"):
+        client.events().plot()
 
 
 def test_events_are_followed(client: flywheel_client.Client, house: House) -> None:

@@ -185,7 +185,8 @@ def test_a_follower_outlives_a_registry_that_is_away_and_never_holds_up_the_log(
     monkeypatch.setattr(mirror, "_FIRST_RETRY_S", 0.0)
     monkeypatch.setattr(mirror, "PAUSE_S", 0.0)
     move(empty_house, "base@0")
-    kept.fails_at, ended, said = "get_registered_model", Event(), []
+    kept.fails_at, ended = "get_registered_model", Event()
+    said: list[str] = []
 
     def hear(text: str) -> None:
         said.append(text)

@@ -16,6 +16,7 @@ import pytest
 from api.cli.commands import SERVED, LazyCommand
 from api.cli.main import app, run_command
 from api.cli.sources import ServerSource
+from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.tokens import issue
 from eventlog.database import open_engine
@@ -29,8 +30,7 @@ from .test_cli import commands
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 """A database that a command which asks a server must not touch."""
 
-GROUP = "s1"
-CHECKPOINT = "deadbeef" * 8
+WITHDRAWN = f"{dashboard.GROUP}__s2"
 
 CASES: dict[str, list[tuple[str, ...]]] = {
     "champion show": [(), ("--as-of", "100"), ("--as-of", "1"), ("--as-of", "99999"), ("--as-of", "noon")],
@@ -45,7 +45,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
         ("--status", "missing"),
         ("--as-of", "1"),
     ],
-    "runs show": [(RUN,), ("marketplace-1__marketplace.phone_reveal__seed0__s0",), ("nothing",)],
+    "runs show": [(RUN,), (WITHDRAWN,), ("marketplace-1__marketplace.phone_reveal__seed0__s0",), ("nothing",)],
     "rewrites list": [(), ("--status", "promoted"), ("--limit", "1"), ("--status", "cold", "--as-of", "300")],
     "rewrites show": [(PIECE,), (PIECE, "--as-of", "700"), ("nothing",)],
     "hints list": [()],
@@ -99,6 +99,7 @@ def both(copies: Copies) -> Iterator[Both]:
         engine = open_engine(database.app_url)
         house = house_on(engine, database)
         dashboard.plant(house)
+        withdraw_runs(house.store, [WITHDRAWN], "a trial by the tests", "operator")
         token = issue(house.store, "reader", "test", "admin")
         with serve_pages(house) as address:
             yield Both(database, house, address, token)
