@@ -34,6 +34,8 @@ def mount_dashboard(app: FastAPI) -> None:
     if HELP.is_dir():
         app.add_route("/help", _lead_to_help, include_in_schema=False)
         app.mount("/help", _Documentation(directory=HELP, html=True), name="help")
+    else:
+        app.add_route("/help{path:path}", _lead_to_no_help, include_in_schema=False)
     app.add_route("/", _lead_home, include_in_schema=False)
 
 
@@ -51,6 +53,15 @@ async def _lead_to_help(request: Request) -> Response:
     return RedirectResponse(str(request.scope.get("root_path", "")) + "/help/")
 
 
+async def _lead_to_no_help(request: Request) -> Response:
+    return RedirectResponse(str(request.scope.get("root_path", "")) + f"{PREFIX}/no-help")
+
+
+async def _say_no_help(request: Request) -> Response:
+    """404 with the way to get the documentation, where the installation has none."""
+    return render_page(request, "no_help.html", http_status=404)
+
+
 async def _lead_home(request: Request) -> Response:
     return RedirectResponse(str(request.scope.get("root_path", "")) + f"{PREFIX}/")
 
@@ -63,6 +74,7 @@ def _create_pages() -> FastAPI:
         guarded.include_router(area.router)
     pages.include_router(access.router)
     pages.include_router(guarded)
+    pages.add_api_route("/no-help", _say_no_help)
     pages.mount("/static", StaticFiles(directory=STATIC), name="static")
     _install_errors(pages)
     return pages

@@ -63,7 +63,11 @@ def test_the_server_shows_it_where_it_was_built(
         assert browser.get("/help/../../settings.py").status_code == 404
     monkeypatch.setattr(application, "HELP", tmp_path / "none")
     with TestClient(create_app(house)) as browser:
-        assert browser.get("/help/").status_code == 404
+        for path in ("/help", "/help/", "/help/gate/"):
+            missing = browser.get(path)
+            assert missing.status_code == 404
+            assert "make docs" in missing.text
+            assert missing.headers["content-security-policy"].startswith("default-src 'none'")
 
 
 def test_the_navigation_names_every_guide_once() -> None:
