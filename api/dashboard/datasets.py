@@ -22,13 +22,17 @@ PAGE = 25
 SHOWN_ROWS = 20
 
 Name = Annotated[str, Query(max_length=200)]
+Shown = Annotated[bool, Query()]
 Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{8,64}$")]
 
 
 @router.get("/groups")
-def groups(request: Request, views: Reading, prefix: Name = "", after: Name = "") -> Response:
-    """A page of groups in order of name, each with the spread of its rewards."""
-    found = list_groups(views, prefix=prefix, after=after or None, limit=PAGE)
+def groups(
+    request: Request, views: Reading, *, prefix: Name = "", after: Name = "", evaluations: Shown = False
+) -> Response:
+    """A page of groups in order of name, each with the spread of its rewards; those of evaluations where asked for."""
+    has_evaluations = evaluations or bool(prefix)
+    found = list_groups(views, prefix=prefix, after=after or None, limit=PAGE, has_evaluations=has_evaluations)
     return render_page(
         request,
         "groups.html",
@@ -36,6 +40,7 @@ def groups(request: Request, views: Reading, prefix: Name = "", after: Name = ""
         position=views.upto,
         found=found.groups,
         prefix=prefix,
+        evaluations=evaluations,
         following=found.next,
     )
 

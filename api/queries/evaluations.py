@@ -15,7 +15,10 @@ MOST_BENCHMARKS = 50
 
 
 class BenchmarkLedger(msgspec.Struct, frozen=True, kw_only=True):
-    """A benchmark, its size, and its alpha in millionths: of all challengers, spent, and left."""
+    """A benchmark, its size, and its alpha in millionths: of all challengers, spent, and left.
+
+    Of what was spent, `inspected_alpha` went into looks at the sealed figures of the `inspected` evaluations.
+    """
 
     benchmark: str
     environment: str
@@ -28,6 +31,8 @@ class BenchmarkLedger(msgspec.Struct, frozen=True, kw_only=True):
     challenges: int
     challengers: int
     is_exhausted: bool
+    inspected: tuple[str, ...]
+    inspected_alpha: int
     successor_of: str | None
     since: int
 
@@ -133,6 +138,8 @@ def _ledger_row(state: BenchmarkState, ledger: AlphaState) -> BenchmarkLedger:
         challenges=ledger.challenges,
         challengers=state.challengers,
         is_exhausted=ledger.is_exhausted,
+        inspected=tuple(each.evaluation for each in ledger.inspections),
+        inspected_alpha=sum(each.alpha for each in ledger.inspections),
         successor_of=state.successor_of,
         since=state.frozen_since,
     )

@@ -16,7 +16,10 @@ from ..errors import Unknown
 from .untold import find_confirming, find_hidden
 
 MOST_SIBLINGS = 300
-"""Siblings that are read for one page; a larger group is shown in part."""
+"""Siblings that are read at once; a larger group is shown in part."""
+
+MOST_READS = 20
+"""Reads for one page of groups, where most groups are left out."""
 
 _EPS = "0.0001"
 _UNTOLD = dict.fromkeys(("score", "passed", "value", "shaping", "shaped"))
@@ -55,20 +58,34 @@ class GroupPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None
 
 
-def list_groups(views: Views, *, prefix: str = "", after: str | None = None, limit: int = 25) -> GroupPage:
-    """A page of groups whose names start with a prefix."""
+def list_groups(
+    views: Views, *, prefix: str = "", after: str | None = None, limit: int = 25, has_evaluations: bool = True
+) -> GroupPage:
+    """A page of groups whose names start with a prefix; those of evaluations only with `has_evaluations`.
+
+    A page ends after MOST_READS reads, even if few of the groups are wanted.
+    """
+    found: list[GroupState] = []
+    for _ in range(MOST_READS):
+        page, after = _read_groups(views, prefix, after)
+        found += [each for each in page if has_evaluations or each.evaluation is None]
+        if after is None or len(found) >= limit:
+            break
+    shown = found[:limit]
+    following = shown[-1].group if len(found) > limit else after
+    return GroupPage(groups=tuple(map(_row, _tell_groups(views, shown))), next=following)
+
+
+def _read_groups(views: Views, prefix: str, after: str | None) -> tuple[list[GroupState], str | None]:
+    """Groups of one read, each whole unless it is larger than that, and the group to continue after."""
     start = None if after is None else key_after_group(after)
     page = views.page(GROUPS, start, MOST_SIBLINGS, prefix)
     found = list(assemble_groups(page.values()).values())
-    if len(page) == MOST_SIBLINGS and len(found) > 1:
+    if len(page) < MOST_SIBLINGS:
+        return found, None
+    if len(found) > 1:
         found.pop()  # the rest of its siblings are on the next page
-        is_more = True
-    else:
-        is_more = len(page) == MOST_SIBLINGS or len(found) > limit
-    shown = found[:limit]
-    return GroupPage(
-        groups=tuple(map(_row, _tell_groups(views, shown))), next=shown[-1].group if shown and is_more else None
-    )
+    return found, found[-1].group
 
 
 def show_group(views: Views, name: str) -> GroupRow:

@@ -25,8 +25,8 @@ RUN = "ext-shop__checkout__seed4__s0"
 GROUP = "ext-shop__checkout__seed4"
 PIECE = "rw-demo-1"
 DATASET = "c26c1acd3092144eac69da41b54adeef554250ecaeda53393bcf4fda32f46dd0"
-SEALED, TOLD = "eval-2", "eval-3"
-"""An evaluation that plays on a benchmark that can judge, and one whose sealed figures were paid for."""
+TOLD, SEALED = "eval-2", "eval-3"
+"""An evaluation whose sealed figures were paid for, and a later one that plays on a benchmark that can judge."""
 
 TRAINING, RUNNING = "grpo-5b0f4f6b9d2a7c11", "sft-0c1d2e3f40516273"
 _HINT = (
@@ -44,6 +44,8 @@ def plant(house: House) -> None:
     _plant_pieces(house)
     _plant_trainings(house)
     _plant_evaluations(house)
+    for sweep in ("marketplace-1", "marketplace-2"):
+        _append(house, f"sweep/{sweep}", sample("SweepEnded", sweep=sweep))
     _append(house, "course/fast/marketplace", sample("CourseOpened"))
     house.views()
 
@@ -123,21 +125,28 @@ def _plant_evaluations(house: House) -> None:
             (3, 120_000_000, 1_815_000_000, "reject"),
         )
     ]
-    for number, name in enumerate((SEALED, TOLD), start=2):
-        opened = sample("EvaluationOpened", evaluation=name, challenge=number, alpha=5_000, rules=rules)
-        seen = looks[: number if name == TOLD else 2]
-        _append(house, f"evaluation/{name}", opened, *(
-            sample("EvaluationLooked", evaluation=name, look=look, runs=98 * look["units"] // 48, most_runs=488)
-            for look in seen
-        ))  # fmt: skip
     family = {"template": "marketplace.phone_reveal", "instances": 5, "champion_runs": 60, "challenger_runs": 60,
               "champion_score": 31_000_000, "challenger_score": 29_000_000, "p_value": 420_000_000_000,
               "is_worse": False}  # fmt: skip
     verdict = sample("VerdictReached").model_dump(mode="json")["verdict"]
     verdict |= {"rules": rules, "looks": looks, "families": [family], "p_value": 120_000_000, "alpha": 5_000,
                 "draws": 40_000, "units": 144, "mean_delta": 180_000, "reasons": ["every check is met"]}  # fmt: skip
+    _plant_looks(house, TOLD, 2, looks)
     _append(house, f"evaluation/{TOLD}", sample("VerdictReached", evaluation=TOLD, verdict=verdict))
+    _append(house, "champion", sample("ChampionPointed", evaluation=TOLD, reason="every check is met"))
     _append(house, "benchmark/marketplace-1", sample("SealedInspected", evaluation=TOLD, alpha=5_000))
+    champion = sample("ChampionPointed").model_dump(mode="json")["artifact"]
+    later = champion | {"memory": champion["memory"] | {"upto": 700, "digest": "7" * 64}}
+    _plant_looks(house, SEALED, 3, looks[:2], champion=champion, challenger=later)
+
+
+def _plant_looks(house: House, name: str, number: int, looks: list[dict[str, Any]], **artifacts: Any) -> None:
+    rules = Rules.default().model_dump(mode="json")
+    opened = sample("EvaluationOpened", evaluation=name, challenge=number, alpha=5_000, rules=rules, **artifacts)
+    _append(house, f"evaluation/{name}", opened, *(
+        sample("EvaluationLooked", evaluation=name, look=look, runs=98 * look["units"] // 48, most_runs=488)
+        for look in looks
+    ))  # fmt: skip
 
 
 @contextmanager

@@ -34,6 +34,17 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 KEEPS_PICTURES = os.environ.get("FLYWHEEL_KEEP_PICTURES") == "1"
 """Pictures go to docs/images where this is asked for, else nowhere."""
 
+MOST_PIXELS = 1300
+FITTING = """most => {
+    const end = element => element.getBoundingClientRect().bottom + window.scrollY
+    const foot = document.querySelector('body > footer')
+    const whole = foot ? end(foot) + 8 : document.documentElement.scrollHeight
+    if (whole <= most) return Math.ceil(whole)
+    const parts = [...document.querySelectorAll('main :is(tr, section, figure, p, dl, li, pre)')]
+    return Math.ceil(Math.max(most / 2, ...parts.map(end).filter(each => each <= most - 12))) + 12
+}"""
+"""The height of a picture of a page: all of it, or as many whole rows and paragraphs as fit."""
+
 PAGES = {
     "overview": "/",
     "runs": "/runs",
@@ -52,7 +63,7 @@ PAGES = {
     "trainings": "/training",
     "training": f"/training/{TRAINING}",
     "log": "/log",
-    "point": "/moves/point?artifact=base@395",
+    "point": "/moves/point?artifact=base@0",
     "back": "/moves/back",
     "quarantine": f"/moves/quarantine?piece={PIECE}",
     "withdraw": f"/moves/withdraw?runs={GROUP}__s1",
@@ -147,7 +158,11 @@ def expect_clean(page: Page) -> None:
 
 def keep(page: Page, name: str) -> None:
     """Take a picture of a page; it is kept where the pictures of the documentation are made."""
-    taken = page.screenshot(full_page=False)
+    page.evaluate("() => document.querySelectorAll('img').forEach(each => { each.loading = 'eager' })")
+    page.wait_for_function("() => [...document.images].every(each => each.complete)")
+    height = page.evaluate(FITTING, MOST_PIXELS)
+    width = page.evaluate("() => window.innerWidth")
+    taken = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
     assert taken.startswith(b"\x89PNG")
     if KEEPS_PICTURES:
         (IMAGES / f"dashboard-{name}.png").write_bytes(taken)
@@ -273,6 +288,31 @@ def test_evidence_is_not_told_while_a_benchmark_can_judge_and_drawn_once_it_may_
     assert page.get_by_text("not shown to be worse").count() >= 1
 
 
+def test_the_champion_is_what_the_last_verdict_promoted_and_a_look_at_sealed_figures_is_counted(
+    shown: Shown, context: BrowserContext
+) -> None:
+    page = sign_in(context, shown, "read")
+    page.goto(f"{shown.address}/ui/gate/{TOLD}")
+    assert page.locator(".notice .tag.promote").evaluate("tag => getComputedStyle(tag).borderTopWidth") == "1px"
+    page.goto(f"{shown.address}/ui/gate")
+    assert page.get_by_role("cell", name=f"{TOLD} for 0.005", exact=True).count() == 1
+    champion = shown.house.views().get(CHAMPIONS, CHAMPION)
+    assert champion is not None
+    assert (champion.name, champion.by, champion.evaluation) == ("base@395", "gate", TOLD)
+
+
+def test_groups_of_evaluations_are_shown_where_they_are_asked_for(shown: Shown, context: BrowserContext) -> None:
+    page = sign_in(context, shown, "read")
+    page.goto(f"{shown.address}/ui/groups")
+    assert page.locator("main tbody").get_by_text("of an evaluation").count() == 0
+    assert page.locator("main tbody svg.spread").count() > 0
+    page.get_by_label("those of evaluations too").check()
+    page.get_by_role("button", name="Filter").click()
+    page.locator("main tbody").get_by_text("of an evaluation").first.wait_for()
+    assert page.get_by_label("those of evaluations too").is_checked()
+    expect_clean(page)
+
+
 def test_curves_of_a_running_stage_are_drawn_again(shown: Shown, context: BrowserContext) -> None:
     page = sign_in(context, shown, "read")
     page.goto(f"{shown.address}/ui/training/{RUNNING}")
@@ -284,22 +324,22 @@ def test_curves_of_a_running_stage_are_drawn_again(shown: Shown, context: Browse
 def test_an_operator_points_goes_back_quarantines_and_withdraws(copies: Copies, context: BrowserContext) -> None:
     with served(copies, "seeded") as own:
         page, store = sign_in(context, own, "operate"), own.house.store
-        page.goto(f"{own.address}/ui/moves/point?artifact=base@395")
+        page.goto(f"{own.address}/ui/moves/point?artifact=base@0")
         _confirm(page, "wrong", "Make it champion")
-        assert "expected 'base@395'" in page.inner_text("main")
-        page.goto(f"{own.address}/ui/moves/point?artifact=base@395")
-        _confirm(page, "base@395", "Make it champion")
+        assert "expected 'base@0'" in page.inner_text("main")
+        page.goto(f"{own.address}/ui/moves/point?artifact=base@0")
+        _confirm(page, "base@0", "Make it champion")
         champion = own.house.views().get(CHAMPIONS, CHAMPION)
         assert champion is not None
-        assert (champion.name, champion.by, champion.actor) == ("base@395", "operator", "dashboard:operate")
+        assert (champion.name, champion.by, champion.actor) == ("base@0", "operator", "dashboard:operate")
         page.get_by_role("link", name="Go back").click()
         page.wait_for_url("**/moves/back")
         assert violations(page) == []
         keep(page, "back")
-        _confirm(page, "base@395", "Go back")
+        _confirm(page, "base@0", "Go back")
         champion = own.house.views().get(CHAMPIONS, CHAMPION)
         assert champion is not None
-        assert (champion.name, champion.by) == ("base@0", "rollback")
+        assert (champion.name, champion.by) == ("base@395", "rollback")
         page.goto(f"{own.address}/ui/memory/rewrite/{PIECE}")
         page.get_by_role("link", name="Quarantine").click()
         _confirm(page, PIECE, "Quarantine")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from api.errors import Unknown
+from api.queries import groups
 from api.queries.evaluations import list_benchmark_ledgers, list_evaluations, path_of_evidence
 from api.queries.groups import list_groups, show_group
 from api.queries.log_status import check_chain, newest_events
@@ -100,6 +101,28 @@ def test_groups_come_in_pages_with_their_spread_and_advantages() -> None:
     assert list_groups(views, prefix="marketplace-2", limit=1).groups[0].group.sweep == "marketplace-2"
     with pytest.raises(Unknown):
         show_group(views, "nowhere")
+
+
+def test_groups_of_evaluations_are_left_out_where_they_are_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    views = golden()[1]
+    whole = list_groups(views, limit=1000).groups
+    wanted = [row.group.group for row in whole if row.group.evaluation is None]
+    assert whole[0].group.evaluation is not None
+    assert 0 < len(wanted) < len(whole)
+    monkeypatch.setattr(groups, "MOST_SIBLINGS", 7)
+    found: list[str] = []
+    after = None
+    while True:
+        page = list_groups(views, after=after, limit=3, has_evaluations=False)
+        found += [row.group.group for row in page.groups]
+        after = page.next
+        if after is None:
+            break
+    assert found == wanted
+    monkeypatch.setattr(groups, "MOST_READS", 1)
+    first = list_groups(views, limit=3, has_evaluations=False)
+    assert first.groups == ()
+    assert first.next is not None
 
 
 def test_siblings_have_advantages_over_those_that_played_the_artifact_as_it_is() -> None:
