@@ -23,7 +23,7 @@ from ..settings import read_settings
 from ..webhooks.addresses import read_networks
 from ..webhooks.deliver import deliver_until
 from .db import first_token
-from .freed_memory import give_back_until
+from .freed_memory import give_back_until, share_memory_pools
 from .interrupts import INTERRUPTED, leave_to_server
 from .output import open_project, say
 
@@ -86,6 +86,7 @@ def work_beside(house: House) -> Iterator[None]:
 
     A message that is on its way ends first.
     """
+    share_memory_pools()
     with (
         _thread_beside("webhooks", partial(deliver_until, house)),
         _thread_beside("freed memory", give_back_until),

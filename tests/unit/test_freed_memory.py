@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from api.cli import freed_memory, serve
-from api.cli.freed_memory import give_back_memory, give_back_until
+from api.cli.freed_memory import give_back_memory, give_back_until, share_memory_pools
 
 _MIB = 2**20
 
@@ -32,9 +34,44 @@ def test_memory_between_what_is_still_used_is_given_back() -> None:
     assert len(kept) == 1024
 
 
+POOLS_OF_THREADS = """
+import ctypes, sys, threading
+from pathlib import Path
+from api.cli.freed_memory import share_memory_pools
+
+assert sys.argv[1] == "each" or share_memory_pools()
+library = ctypes.CDLL(None)
+library.malloc.restype = library.fopen.restype = ctypes.c_void_p
+at_once = threading.Barrier(8)
+
+def hold():
+    library.malloc(ctypes.c_size_t(50_000))
+    at_once.wait()
+
+threads = [threading.Thread(target=hold) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+file = ctypes.c_void_p(library.fopen(sys.argv[2].encode(), b"w"))
+library.malloc_info(0, file)
+library.fclose(file)
+print(Path(sys.argv[2]).read_text().count("<heap nr="))
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has a pool for each thread")
+def test_threads_share_two_pools(tmp_path: Path) -> None:
+    pools = [
+        int(subprocess.check_output((sys.executable, "-c", POOLS_OF_THREADS, whose, str(tmp_path / "pools"))))
+        for whose in ("each", "shared")
+    ]
+    assert pools[0] > 2
+    assert pools[1] == 2
+
+
 def test_a_library_without_the_function_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     assert not give_back_memory()
+    assert not share_memory_pools()
     give_back_until(threading.Event(), every_s=0)
 
 
