@@ -44,7 +44,13 @@ def _write(server: Server, project: str, rewrite: str, writer: int, outcomes: in
             run = f"w{writer}-{number}"
             kind = RewriteWon if (writer + number) % 2 else RewriteLost
             controls = tuple(f"{run}-{index}" for index in range(RULE.controls))
-            event = kind(rewrite=rewrite, run=run, control_runs=controls, control_successes=number % 4)
+            event = kind(
+                rewrite=rewrite,
+                run=run,
+                control_runs=controls,
+                control_successes=number % 4,
+                env_seed=writer * outcomes + number,
+            )
             (outcome,) = store.append([Append(f"rewrite/{rewrite}", (event,), ACTOR, key=f"credit:{run}")])
             committed += isinstance(outcome, Committed)
         return committed
