@@ -228,10 +228,7 @@ class Settings(BaseSettings):
         description="networks that webhooks may reach although they are not public or without TLS, such as "
         "10.1.0.0/16, 127.0.0.1; unset: none",
     )
-
-    token: SecretStr | None = Field(
-        default=None, description="a token of the REST API: `--server` sends it, `flywheel doctor` checks it"
-    )
+    token: SecretStr | None = Field(default=None, description="a REST token: `--server` sends it, `doctor` checks it")
 
     @property
     def archive_folder(self) -> Path:
@@ -294,8 +291,7 @@ def read_secret(variable: str) -> SecretStr | None:
 
 def keep_mlflow_quiet() -> None:
     """Turn off MLflow's usage reports and its minutes of retries. Must run before MLflow is imported."""
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    os.environ |= {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"} | os.environ
 
 
 def keep_ray_quiet() -> None:

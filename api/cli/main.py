@@ -41,7 +41,8 @@ def run_command(arguments: list[str]) -> int:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
         path = getattr(getattr(error, "ctx", None), "command_path", None)
-        if getattr(error, "option_name", None) == "--server":
+        # What is unknown has similar names to propose; an option whose value is missing has none.
+        if getattr(error, "option_name", None) == "--server" and hasattr(error, "possibilities"):
             return _report_misuse(_why_not_served(str(path)), arguments, path)
         code = _report_misuse(error.format_message(), arguments, path)
         return code if error.exit_code == _CLICK_USAGE else ERROR
