@@ -23,9 +23,14 @@ from tests.desks.site import template_of
 from tests.desks.words import WORDS
 from tests.followers import Follower
 
-TRIPLES: Final[tuple[Combination, ...]] = tuple(
-    combinations(("moved address", "gate page", "renamed control", "missing prerequisite", "extra confirmation"), 3)
+OBSTACLES: Final[Combination] = (
+    "moved address",
+    "gate page",
+    "renamed control",
+    "missing prerequisite",
+    "extra confirmation",
 )
+TRIPLES: Final[tuple[Combination, ...]] = tuple(combinations(OBSTACLES, 3))
 """Each site has three obstacles, an instance one of them or none, and each sentence of the pool is about one.
 
 So an instruction that cures a site has three sentences, and each of them is worth a quarter of the instances.
