@@ -122,7 +122,7 @@ class ReasonMissing(FlywheelError):
 
 class PieceUnknown(FlywheelError):
     """No piece of memory is called {actual!r}. List them with `flywheel rewrites list` and its neighbours `hints`, `exemplars`,
-    `curriculum`, `recipes`, `skills` and `instructions`."""
+    `curriculum`, `recipes`, `skills pieces` and `instructions`."""
 
 
 class PieceQuarantined(FlywheelError):

@@ -23,8 +23,9 @@ PLANLESS: Final = POLICIES | {"agent", "miniwob-script", "delegation", "delegati
 AGENT: Final = "agent"
 """The executor of agents from outside. Sweeps and evaluations name the agent behind it, `agent:` and a digest."""
 
-ADVISED: Final = POLICIES | {"agent"}
-"""Planless executors that are told pieces of memory in words; the fast loop teaches them by lessons in words."""
+ADVISED: Final = POLICIES | {"agent", "delegation"}
+"""Planless executors that are told pieces of memory in words; the fast loop teaches them by lessons in words, and
+delegation loops by skills."""
 
 DEMONSTRATION: Final = "demonstration"
 """The executor that plays a plan as a policy's conversation. Its last step, "finish", is not in the plan."""

@@ -52,7 +52,7 @@ LISTED: Final = ("piece", "status", "worth", "wins", "losses", "trials", "U", "V
 
 def group_of(kind: PieceKind) -> typer.Typer:
     """The commands of one kind of piece."""
-    name = LOOSE[kind].name
+    name = LOOSE[kind].name.replace("_", " ")
     app = typer.Typer(help=f"{name.capitalize()}: list, show.", no_args_is_help=True)
 
     @app.command("list")
@@ -85,11 +85,10 @@ def group_of(kind: PieceKind) -> typer.Typer:
     ) -> None:
         """Show one piece: what it says, why it has its status, how much it helps, and every trial of it."""
         found = piece_record(kind, piece, as_of, server)
-        helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
         if as_json:
-            emit_json({**plain_report(found.report), **helps, "history": found.history, "trials": found.trials})
+            emit_json(facts_of_record(found))
         else:
-            print_record(found, {key: describe_uplift(each) for key, each in helps.items()})
+            print_record(found, uplifts_of(found))
 
     return app
 
@@ -154,6 +153,20 @@ def print_record(found: PieceRecord[Any], more: dict[str, str]) -> None:
     for kind, rows in ((StatusRow, found.history), (TrialRow, found.trials)):
         say("")
         table(kind.__struct_encode_fields__, [msgspec.structs.astuple(row) for row in rows])
+
+
+def facts_of_record(found: PieceRecord) -> dict[str, Any]:
+    """A record with its uplifts as one object for programs."""
+    helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
+    return {**plain_report(found.report), **helps, "history": found.history, "trials": found.trials}
+
+
+def uplifts_of(found: PieceRecord) -> dict[str, str]:
+    """The uplifts of a piece with it and without it, in words."""
+    return {
+        "uplift": describe_uplift(uplift(found.trials)),
+        "uplift_without": describe_uplift(uplift(found.trials, "withheld")),
+    }
 
 
 def describe_uplift(found: Uplift | None) -> str:

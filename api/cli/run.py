@@ -22,6 +22,7 @@ from projections.frozen_datasets import CHECKPOINTS
 from projections.runs import PLANLESS
 
 from ..controllers.both import begin_both
+from ..controllers.delegation import journals_of
 from ..controllers.fast import Controller
 from ..controllers.slow_next import SlowCourse
 from ..controllers.summary import Summary, summarise
@@ -78,7 +79,7 @@ def run(
     rule: options.Rule = options.EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[
-        Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), or a model (policy).")
+        Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), a model (policy) or several (delegation).")
     ] = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,
@@ -167,7 +168,15 @@ def _go(
     admit = first_admission(placed, reporter)
     client = placed.environment
     own = folders_of(house)  # a champion may be a checkpoint
-    playing = executor_of(way, house.settings, inside=placed.inside, folder_of=own, agent=agent, sight=sight)
+    playing = executor_of(
+        way,
+        house.settings,
+        inside=placed.inside,
+        folder_of=own,
+        journal_of=journals_of(house),
+        agent=agent,
+        sight=sight,
+    )
     with playing as doing, reporter.show_live():
         follows_plan = doing.name not in PLANLESS
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)

@@ -1,4 +1,7 @@
-"""`flywheel skills` and `flywheel tools`: what the workers of delegation loops wrote for later ones."""
+"""`flywheel skills` and `flywheel tools`: what the workers of delegation loops wrote for later ones.
+
+Skills that runs of suites wrote are pieces of memory too, and are shown with their evidence.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ..positions import moment_of
 from ..queries.loops import list_skills, list_tools, show_skill, show_tool
+from ..queries.pieces import record_piece
+from ..queries.skill_pieces import standings_of_skills
 from .output import (
     SHOWN,
     After,
@@ -23,8 +29,10 @@ from .output import (
     say,
     say_more,
 )
+from .pieces import facts_of_record, group_of, print_record, uplifts_of
 
-skills = typer.Typer(help="Skills: list, show, import, export.", no_args_is_help=True)
+skills = typer.Typer(help="Skills: list, show, import, export, pieces.", no_args_is_help=True)
+skills.add_typer(group_of("skill"), name="pieces")
 tools = typer.Typer(help="Tools: list, show.", no_args_is_help=True)
 
 _WAY_OUT = "the workers of `flywheel delegate run` write some"
@@ -32,29 +40,39 @@ _WAY_OUT = "the workers of `flywheel delegate run` write some"
 
 @skills.command("list")
 def list_all_skills(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List the latest version of each skill, by name."""
+    """List the latest version of each skill, by name, and how it stands as a piece of memory."""
     with open_project() as house:
-        page, following = list_skills(house.views_at(as_of), after=after, limit=limit)
-    _print_page(
-        page,
-        ("skill", "version", "words", "line", "loop"),
-        following,
-        as_json=as_json,
-        empty=none_of("skills", _WAY_OUT, after),
-    )
+        views = house.views_at(as_of)
+        page, following = list_skills(views, after=after, limit=limit)
+        standings = standings_of_skills(views, moment_of(house.store, as_of, views.upto))
+    rows = []
+    for name, state in page.items():
+        own = standings.get(name, ())
+        shown: Any = msgspec.to_builtins(own) if as_json else "; ".join(each.words for each in own)
+        rows.append({**msgspec.to_builtins(state), "memory": shown})
+    columns = ("skill", "version", "words", "line", "memory", "loop")
+    print_rows(rows, columns, as_json=as_json, empty=none_of("skills", _WAY_OUT, after))
+    say_more(following)
 
 
 @skills.command("show")
 def show_one_skill(
     skill: Annotated[str, typer.Argument(help="Its name.")], as_of: AsOf = None, as_json: AsJson = False
 ) -> None:
-    """Show one skill as Markdown."""
+    """Show one skill as Markdown, with the evidence for it as a piece of memory."""
     with open_project() as house:
-        found = show_skill(house.views_at(as_of), house.blobs, skill)
+        views = house.views_at(as_of)
+        found, now = show_skill(views, house.blobs, skill), moment_of(house.store, as_of, views.upto)
+        own = standings_of_skills(views, now).get(skill, ())
+        records = [record_piece(house.store, house.blobs, views, "skill", each.piece, now) for each in own]
     if as_json:
-        emit_json(found)
-    else:
-        say(found.text)
+        pieces = [facts_of_record(record) for record in records]
+        emit_json({**msgspec.to_builtins(found), "pieces": pieces})
+        return
+    say(found.text)
+    for record in records:
+        say("")
+        print_record(record, uplifts_of(record))
 
 
 @skills.command("export")

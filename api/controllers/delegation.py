@@ -26,6 +26,7 @@ from projections.runs import RUNS, RunState
 
 from ..house import House
 from ..locks import only_controller
+from ..queries.skill_pieces import skills_out_of_use
 
 ACTOR: Final = "operator"
 
@@ -128,14 +129,18 @@ def count_submanagers(journal: LoopJournal) -> int:
 
 
 def offered_skills(views: Views, config: LoopConfig) -> tuple[OfferedSkill, ...]:
-    """The skills of ended loops and those that were imported, by name, as many as a catalogue holds."""
+    """The skills of ended loops and those that were imported, by name, as many as a catalogue holds.
+
+    A skill that memory gave up, because runs did better without it or after a rollback, is not offered.
+    """
     found: list[OfferedSkill] = []
+    given_up = skills_out_of_use(views)
     for page in page_states(views, SKILLS):
         closed = _ended_loops(views, {each.loop for each in page.values() if each.loop is not None})
         found += [
             OfferedSkill(skill=name, line=each.line, content=each.content)
             for name, each in page.items()
-            if each.loop is None or each.loop in closed
+            if name not in given_up and (each.loop is None or each.loop in closed)
         ]
         if len(found) >= config.skills.max_total:
             break

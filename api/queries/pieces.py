@@ -193,8 +193,10 @@ SINGLES: Final[Mapping[PieceKind, type[PieceAnswer[Any]]]] = {
     "skill": SkillPieceAnswer,
     "instruction": InstructionAnswer,
 }
-LISTED_BY: Final[Mapping[PieceKind, str]] = {kind: "skills" if kind == "skill" else FOLDS[kind].name for kind in FOLDS}
-"""The command that lists each kind of piece. Skills are listed with those that are no pieces."""
+LISTED_BY: Final[Mapping[PieceKind, str]] = {
+    kind: "skills pieces" if kind == "skill" else FOLDS[kind].name for kind in FOLDS
+}
+"""The command that lists each kind of piece."""
 
 
 def find_pieces(views: Views, kind: PieceKind, *, after: str | None = None, limit: int | None = None) -> PieceList[Any]:

@@ -31,6 +31,7 @@ from .executors import options_of, refuse_other
 from .jobs import jobs_of, play_jobs
 from .lessons import lessons_from
 from .reflect import reflect_on
+from .skills import skills_from
 
 
 def play_sweep(
@@ -83,6 +84,7 @@ def learn_from(
             capture = lessons_from if is_told else capture_from
             capture(house, sweep, course.rule, course.kinds, brings_back=brings_back)
             if is_told:
+                skills_from(house, sweep, course.rule, course.kinds, brings_back=brings_back)
                 reflect_on(house, sweep, course, tell, brings_back=brings_back)
                 evolve_instruction(house, sweep, course, tell, brings_back=brings_back)
         _end(house, sweep)

@@ -7,17 +7,19 @@ any other. A run that is played again has a fresh instance, so it opens another 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from eventlog.errors import FlywheelError
-from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, RunStatus, Step, ToolsConfig
+from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, OfferedSkill, RunStatus, Step, ToolsConfig
 from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 
 from ...delegation.prompts import WorkOrder
+from ...delegation.results import plain_line
+from ...delegation.skills import LONGEST_LINE, skill_of
 from ...envs.contract import Instance
-from ...learning.advice import Audience
+from ...learning.advice import MOST_SKILLS, Audience
 from ...learning.guidance import guidance_paragraph
 from ...models.model import Model
 from ..actions import INTENTS
@@ -84,8 +86,8 @@ class DelegationExecutor:
 
     @property
     def audience(self) -> Audience:
-        """See Advised."""
-        return self.policy.audience
+        """See Advised. The manager is offered skills too; workers that walk a plan could not use them."""
+        return replace(self.policy.audience, skills=0 if self.walks else MOST_SKILLS)
 
     @property
     def walks_pages(self) -> bool:
@@ -112,6 +114,7 @@ class DelegationExecutor:
             config=self._config_for(assignment, policy),
             seed=assignment.seed,
             graded=True,
+            skills=_offered_skills(journal, assignment.skills),
         )
         open_loop(journal, opening)
         loop = DelegationLoop(journal, LoopMeans(manager, worker, NoSandbox()))
@@ -216,6 +219,15 @@ def _task(assignment: Assignment) -> str:
     told = f"\n\nWhat helped before in tasks like it:{lines}" if lines else ""
     told += f"\n\n{guidance_paragraph(assignment.guidance).rstrip()}" if assignment.guidance else ""
     return f"{assignment.instruction}{told}\n\nWorkers act on the site; what they are told is all that they know."
+
+
+def _offered_skills(journal: LoopJournal, texts: Sequence[str]) -> tuple[OfferedSkill, ...]:
+    """The skills of memory as the loop's catalogue begins with them; of one name the first."""
+    found: dict[str, OfferedSkill] = {}
+    for skill in map(skill_of, texts):
+        line, content = plain_line(skill.line, LONGEST_LINE), journal.put_text(skill.text)
+        found.setdefault(skill.name, OfferedSkill(skill=skill.name, line=line, content=content))
+    return tuple(found.values())
 
 
 def _finish(journal: LoopJournal, ended: LoopState) -> Step:
