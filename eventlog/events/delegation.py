@@ -197,7 +197,7 @@ class CompletionRejected(Event):
 
 
 class EscalationAsked(Event):
-    """The loop waits for the answer of a person. Time until the answer is not charged."""
+    """The loop waits for the answer of a person or its parent. Time until the answer is not charged."""
 
     type: Literal["EscalationAsked"] = "EscalationAsked"
     loop: Name
@@ -206,7 +206,7 @@ class EscalationAsked(Event):
 
 
 class EscalationAnswered(Event):
-    """A person answered; the manager sees the answer in every prompt from here on."""
+    """A person or the parent answered; the manager sees the answer in every prompt from here on."""
 
     type: Literal["EscalationAnswered"] = "EscalationAnswered"
     loop: Name

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import Any
 
@@ -15,13 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from agents.delegation.escalation import NO_ANSWER
 from agents.delegation.prompts import WorkOrder
 from agents.executors.delegation.errors import BadLoopTask
 from agents.executors.delegation.journal import LoopJournal
+from agents.executors.delegation.loop import DelegationLoop
 from agents.executors.delegation.replay import replay_loop
 from agents.executors.delegation.truth import GroundTruth
 from agents.executors.delegation.workers import CommandWorker, ModelWorker, WorkDesk
-from agents.models.errors import ModelUnreachable
+from agents.models.errors import ModelFailure, ModelUnreachable
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
 from api.cli.loop_view import budget_rows, loop_line, loop_view
@@ -234,16 +236,70 @@ def test_a_graded_loop_counts_an_escalation_as_used_and_stops() -> None:
     assert len(state.history) == 6
 
 
-def test_a_submanager_that_escalates_ends_and_its_parent_is_told_why() -> None:
+def asks_its_parent(answer: str) -> Callable[[CompletionRequest], str]:
+    """A manager whose sub-manager is stuck until it is told what to do."""
+
+    def script(request: CompletionRequest) -> str:
+        asked = prompt_of(request)
+        if "## Question" in asked:
+            return answer
+        if "## Answer to Your Question" in asked:
+            return complete("as told")
+        if "## Task\nSolve it" in asked:
+            return complete("done") if "Iter 1:" in asked else delegate("a", as_submanager=True)
+        return delegate("b")
+
+    return script
+
+
+def stuck(_order: WorkOrder, _desk: WorkDesk) -> dict[str, Any]:
+    return {"findings": "the same", "confidence": 0.7}
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_a_submanager_that_escalates_is_answered_by_its_parent_and_goes_on(graded: bool) -> None:
     config = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
-    loop = a_loop(
-        lambda _r: delegate("a"),
-        lambda _o, _d: {"findings": "the same", "confidence": 0.7},
-        a_journal(config, parent="loop-0", root="loop-0", depth=1),
-    )
+    loop = a_loop(asks_its_parent('{"answer": "leave it"}'), stuck, a_journal(config, graded=graded))
     state = loop.run()
-    assert (state.status, state.reason.partition(":")[0]) == ("partial_complete", "escalated_to_parent")
-    assert "EscalationAsked" not in kinds_of(loop.journal)
+    assert state.status == "complete"
+    (child,) = state.children
+    ended = LoopJournal(loop.journal.store, loop.journal.blobs, child, lambda: 0).state
+    assert (ended.status, ended.answered) == ("complete", "leave it")
+    assert kinds_of(loop.journal).count("EscalationAnswered") == 1
+    assert loop.journal.budget.pending == {}
+    charged = {event.reservation for event in events_of(loop.journal) if event.type == "BudgetSettled"}
+    assert "1/a/answer" in charged
+    for each in ("loop-1", child):
+        assert replay_loop(loop.journal.store, loop.journal.blobs, each).divergence is None
+
+
+def test_a_parent_that_says_nothing_of_use_is_asked_once_more_and_its_submanager_goes_on() -> None:
+    config = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
+    loop = a_loop(asks_its_parent("hm"), stuck, a_journal(config))
+    assert loop.run().status == "complete"
+    (answered,) = [event.answer for event in events_of(loop.journal) if event.type == "EscalationAnswered"]
+    assert answered == NO_ANSWER
+    model = loop.means.manager
+    assert isinstance(model, Scripted)
+    assert sum("## Question" in each.messages[1].text for each in model.requests) == 2
+
+
+def test_a_parent_whose_model_is_gone_pauses_and_answers_when_it_is_resumed() -> None:
+    config = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
+    gone = True
+
+    def script(request: CompletionRequest) -> str:
+        if "## Question" in prompt_of(request) and gone:
+            raise ModelUnreachable(url="x", actual="down", tries=1, timeout_s=1)
+        return asks_its_parent('{"answer": "leave it"}')(request)
+
+    loop = a_loop(script, stuck, a_journal(config))
+    with pytest.raises(ModelFailure):
+        loop.run()
+    assert loop.journal.state.status == "open"
+    gone = False
+    assert DelegationLoop(loop.journal, loop.means).run().status == "complete"
+    assert kinds_of(loop.journal).count("EscalationAsked") == 1
 
 
 def test_the_live_view_shows_decision_confidence_budget_and_stall() -> None:

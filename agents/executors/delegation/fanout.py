@@ -26,6 +26,7 @@ from .errors import TruthFailed
 from .forge import Forge
 from .journal import LoopJournal
 from .opening import Opening, open_loop
+from .parent import ParentAnswer
 from .turn import WorkerTurn, record_turn, take_turn
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class Fanout:
         return envelope.as_submanager or (bool(envelope.subtask_id) and envelope.subtask_id in stuck)
 
     def _promote(self, envelope: Envelope, desk: WorkerDesk, siblings: int) -> str:
-        """Run a sub-manager in place of a worker. Returns why it may not run; empty if it ran."""
+        """Run a sub-manager in place of a worker, and answer what it asks. Returns why it may not run; empty if it ran."""
         state = self.journal.state
         name = child_name(state, desk.reservation)
         is_new = name not in state.children
@@ -152,7 +153,11 @@ class Fanout:
             child = self._open_child(envelope, desk, name, siblings, is_new=is_new)
             if child is None:
                 return "the rest of the budget is too small for a sub-manager"
-            self._record_child(envelope, desk, child, self.run_child(child))
+            ended = self.run_child(child)
+            while ended.status == "waiting":
+                ParentAnswer(self.journal, self.means.manager, self.config, desk.reservation).give(child)
+                ended = self.run_child(child)
+            self._record_child(envelope, desk, child, ended)
             return ""
         finally:
             self.tree.leave(was_opened=child is not None or name in self.journal.state.children)

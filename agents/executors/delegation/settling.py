@@ -48,8 +48,6 @@ def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
     if state.history and state.history[-1].iteration == state.iteration:
         if journal.stall.signal == "stop":
             return "stall_detected: both channels, and no strategy is left"
-        if state.parent is not None and state.strategy == "escalate":
-            return "escalated_to_parent: the strategies did not help"
     over = can_continue(journal.budget, config.budget)
     if over is not None:
         return f"budget_exhausted: {over.why}"
@@ -90,14 +88,14 @@ def end_event(journal: LoopJournal, reason: str, result: Any = None, confidence:
 
 
 def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:
-    """The switch of a strategy. To escalate asks a person; in a graded run nobody is there, so it counts as used.
+    """The switch of a strategy. To escalate asks a person, or the parent of a sub-manager.
 
-    A sub-manager that escalates ends, and its parent sees why.
+    In a graded run without a parent nobody is there, so it counts as used.
     """
     if stall.strategy is None:
         return []
     switched = StrategySwitched(loop=state.loop, iteration=state.iteration, strategy=stall.strategy)
-    if stall.strategy != "escalate" or state.graded or state.parent is not None:
+    if stall.strategy != "escalate" or (state.graded and state.parent is None):
         return [switched]
     question = f"The loop is stuck at iteration {state.iteration} on: {state.task_line[:300]}. What should it do?"
     return [switched, EscalationAsked(loop=state.loop, iteration=state.iteration, question=question)]
