@@ -81,6 +81,15 @@ def _of_fewer_kinds(payload: Payload) -> Payload:
     return {**payload}
 
 
+def _without_commands(payload: Payload) -> Payload:
+    """LoopOpened 1 -> 2: no commands were recorded, and neither gates of evaluation nor namespaces apart existed."""
+    config = payload["config"]
+    evaluation = {**config["evaluation"], "gates": False}
+    tools = {**config["tools"], "namespace_capabilities": {}}
+    unsaid = {"grader": None, "validator": None, "refines": None}
+    return {**payload, **unsaid, "config": {**config, "evaluation": evaluation, "tools": tools}}
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("RewardGraded", 1): _add_shaping,
     ("BenchmarkFrozen", 1): _planless,
@@ -95,6 +104,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("PieceTried", 1): _of_fewer_kinds,
     ("MemoryQuarantined", 1): _of_fewer_kinds,
     ("RunStarted", 1): _of_fewer_kinds,
+    ("LoopOpened", 1): _without_commands,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from eventlog.events import LoopConfig
+from eventlog.events import EvaluationConfig, LoopConfig
 
 from .critique import PLACEHOLDER, simhash_similarity
+from .evaluation import appraise
 from .plan import PlanStep, pending_count
+from .summary import in_words
 
-Gate = Literal["presence", "placeholder", "text_loop", "required_fields", "plan", "critique", "oracle"]
+Gate = Literal["presence", "placeholder", "text_loop", "required_fields", "plan", "critique", "evaluation", "oracle"]
 MOST_REJECTIONS: Final = 20
 """So many rejections in a row end a loop, whatever its configuration allows."""
 
@@ -24,23 +26,26 @@ _STUBS: Final = frozenset({"n/a", "none", "todo", "tbd", "...", "placeholder"})
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The gate that rejects a final result, and what is missing."""
+    """The gate that rejects a final result, and what is missing. It may end the loop as failed."""
 
     gate: Gate
     why: str
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedResult:
     """Input of the gates: the final result, the plan, the critiques of the last delegation after their repair.
 
-    `verdict` is what ground truth says of the result: True, False, or None without an oracle.
+    `confidence` is that of the last delegation, None if nothing says how sure its workers are. `verdict` is what ground
+    truth says of the result: True, False, or None without an oracle.
     """
 
     result: Mapping[str, object]
     plan: Sequence[PlanStep]
     critiques: Sequence[int]
     verdict: bool | None
+    confidence: int | None = None
 
 
 def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
@@ -71,6 +76,17 @@ def _work_rejection(completion: ProposedResult, config: LoopConfig) -> Rejection
     least = config.critique.min_score_to_complete
     if config.critique.enabled and scores and sum(scores) / len(scores) < least:
         return Rejection("critique", "the results of the last delegation were judged too weak; refine them first")
+    return _evaluation_rejection(completion.confidence, config.evaluation)
+
+
+def _evaluation_rejection(confidence: int | None, config: EvaluationConfig) -> Rejection | None:
+    if not config.gates or confidence is None:
+        return None
+    appraisal, reached = appraise(confidence, config), f"the confidence of the last results is {in_words(confidence)}"
+    if appraisal == "fail":
+        return Rejection("evaluation", f"{reached}, below {in_words(config.fail)}: they failed", ends=True)
+    if appraisal == "retry":
+        return Rejection("evaluation", f"{reached}, below {in_words(config.retry)}; do that work again first")
     return None
 
 

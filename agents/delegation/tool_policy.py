@@ -134,7 +134,8 @@ def code_fault(spec: ToolSpec, config: ToolsConfig) -> ToolFault | None:
         tree = ast.parse(spec.code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         return ToolFault("validation", 400, f"the code cannot be parsed: {str(problem)[:200]}")
-    denied = denied_imports(config.capabilities)
+    namespace = spec.fqn.partition(".")[0]
+    denied = denied_imports(config.namespace_capabilities.get(namespace, config.capabilities))
     for node in ast.walk(tree):
         fault = _import_fault(node, denied) or _danger_fault(node)
         if fault is not None:

@@ -79,7 +79,7 @@ def run(
     rule: options.Rule = options.EvidenceRule.PAIRED,
     verify_steps: VerifySteps = False,
     executor: Annotated[
-        Way, typer.Option(help="What plays: a plan over HTTP (plan) or in Chromium (browser), a model (policy) or several (delegation).")
+        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), one model (policy) or several.")
     ] = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,

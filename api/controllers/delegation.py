@@ -54,6 +54,8 @@ def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: P
             seed=request.seed,
             sandbox=means.sandbox.kind,
             graded=means.truth.is_graded,
+            grader=means.truth.grader,
+            validator=means.truth.validator,
             skills=offered_skills(views, request.config) if request.reuse else (),
             tools=offered_tools(views, request.config) if request.reuse else (),
         )
@@ -102,24 +104,35 @@ def refuse_ended(journal: LoopJournal) -> None:
 
 
 def refuse_other_means(journal: LoopJournal, means: LoopMeans) -> None:
-    """Raise LoopPlayedOtherwise unless manager, worker, sandbox and grader are those that a loop was opened with."""
-    state = journal.state
-    grader = {True: "a grader", False: "no grader"}
+    """Raise LoopPlayedOtherwise unless a loop gets what it was opened with.
+
+    That is its manager, worker, sandbox, grader and validator. What is no command is compared by whether it is there.
+    """
+    state, truth = journal.state, means.truth
+    validated = truth.verify is not None
     recorded = (
         f"the manager {state.manager!r}",
         f"the worker {state.worker!r}",
         f"the sandbox {state.sandbox!r}",
-        grader[state.graded],
+        _describe_truth("grader", state.grader, is_there=state.graded),
+        _describe_truth("validator", state.validator, is_there=state.validator is not None),
     )
     brought = (
         f"the manager {means.manager.name[:200]!r}",
         f"the worker {means.worker.name[:200]!r}",
         f"the sandbox {means.sandbox.kind!r}",
-        grader[means.truth.is_graded],
+        _describe_truth("grader", truth.grader if state.grader or not state.graded else None, is_there=truth.is_graded),
+        _describe_truth("validator", truth.validator, is_there=validated and truth.validator is not None),
     )
     for expected, actual in zip(recorded, brought, strict=True):
         if actual != expected:
             raise LoopPlayedOtherwise(loop=state.loop, expected=expected, actual=actual)
+
+
+def _describe_truth(role: str, command: str | None, *, is_there: bool) -> str:
+    if not is_there:
+        return f"no {role}"
+    return f"a {role}" if command is None else f"the {role} {command!r}"
 
 
 def count_submanagers(journal: LoopJournal) -> int:

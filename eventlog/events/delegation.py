@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -65,8 +65,14 @@ class StatedHypothesis(FrozenModel):
 
 
 class LoopOpened(Event):
-    """A delegation loop began on a task. `root` is the first loop of its tree, `depth` its level below that."""
+    """A delegation loop began on a task. `root` is the first loop of its tree, `depth` its level below that.
 
+    `grader` and `validator` are the commands that are its ground truth (None: none, or one without a command).
+    `refines` is the ended loop whose result it improves on. Version 1 recorded none of these three, its completions
+    passed no gate of evaluation, and all its namespaces had the same capabilities.
+    """
+
+    schema_version: ClassVar[int] = 2
     type: Literal["LoopOpened"] = "LoopOpened"
     loop: Name
     task: BlobAddress
@@ -79,6 +85,9 @@ class LoopOpened(Event):
     root: Name
     depth: Count
     graded: bool
+    grader: _Line | None
+    validator: _Line | None
+    refines: Name | None
     sandbox: SandboxKind
     skills: tuple[OfferedSkill, ...]
     tools: tuple[OfferedTool, ...]

@@ -59,11 +59,15 @@ class StallDetectionConfig(FrozenModel):
 
 
 class EvaluationConfig(FrozenModel):
-    """Thresholds of a confidence: from `accept` on it is accepted, from `retry` on refined, below `fail` it failed."""
+    """Thresholds of a confidence: from `accept` on it is accepted, from `retry` on refined, below `fail` it failed.
+
+    If it `gates`, a COMPLETE is rejected while the last results are below `retry`, and fails the loop below `fail`.
+    """
 
     accept: ScoreMicro = 800_000
     retry: ScoreMicro = 500_000
     fail: ScoreMicro = 200_000
+    gates: bool = True
 
 
 class CritiqueConfig(FrozenModel):
@@ -86,11 +90,15 @@ class PlanningConfig(FrozenModel):
 
 
 class ToolsConfig(FrozenModel):
-    """Tools that workers write. `timeout_ms` limits a call, `dry_run_ms` the probe before a tool is registered."""
+    """Tools that workers write. `timeout_ms` limits a call, `dry_run_ms` the probe before a tool is registered.
+
+    `namespace_capabilities` are those of namespaces that have others than `capabilities`.
+    """
 
     enabled: bool = True
     namespaces: tuple[_Namespace, ...] = ("dynamic",)
     capabilities: tuple[Capability, ...] = ("compute",)
+    namespace_capabilities: dict[_Namespace, tuple[Capability, ...]] = Field(default_factory=dict)
     max_tools_per_worker: Annotated[int, Field(ge=0, le=50)] = 10
     max_total: Annotated[int, Field(ge=0, le=200)] = 50
     repair_attempts: Annotated[int, Field(ge=0, le=2)] = 2

@@ -22,12 +22,16 @@ LOOP_STEM = 150
 
 
 class Delegated(Struct, frozen=True, kw_only=True):
-    """A finished delegation: mean confidence in millionths, findings as a line, critiques after repair."""
+    """A finished delegation: mean confidence in millionths, findings as a line, critiques after repair.
+
+    `judged` is the mean over the workers of which anything says how sure they are; None if nothing says so of any.
+    """
 
     iteration: int
     confidence: int
     findings: str = ""
     critiques: tuple[int, ...] = ()
+    judged: int | None = None
 
 
 class WorkerResult(Struct, frozen=True, kw_only=True):
@@ -40,6 +44,7 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
     finding: str
     result: str
     critique: int | None = None
+    source: str = "reported"
 
 
 class SubtaskState(Struct, frozen=True, kw_only=True):
@@ -91,6 +96,9 @@ class LoopState(FoldState, frozen=True, kw_only=True):
     root: str = ""
     depth: int = 0
     graded: bool = False
+    grader: str | None = None
+    validator: str | None = None
+    refines: str | None = None
     sandbox: str = "none"
     offered_skills: tuple[dict[str, str], ...] = ()
     offered_tools: tuple[dict[str, str], ...] = ()

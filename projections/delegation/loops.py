@@ -32,6 +32,9 @@ def _open(row: EventRow) -> LoopState:
         root=row.text("root"),
         depth=row.number("depth"),
         graded=row.flag("graded"),
+        grader=row.maybe_text("grader"),
+        validator=row.maybe_text("validator"),
+        refines=row.maybe_text("refines"),
         sandbox=row.text("sandbox"),
         offered_skills=tuple(row.records("skills")),
         offered_tools=tuple(row.records("tools")),
@@ -90,6 +93,7 @@ def _return(state: LoopState, row: EventRow) -> LoopState:
         finding=row.text("finding"),
         result=row.text("result"),
         critique=row.maybe_number("critique"),
+        source=row.text("source"),
     )
     latest = {name: each for name, each in state.latest.items() if name != result.worker}
     kept = list({**latest, result.worker: result}.items())[-KEPT_RESULTS:]
@@ -119,11 +123,13 @@ def _hypotheses_after(
 
 def _signal(state: LoopState, row: EventRow) -> LoopState:
     ordered = sorted(state.returned, key=lambda each: each.worker)
+    judged = [each.confidence for each in ordered if each.source != "missing"]
     done = Delegated(
         iteration=row.number("iteration"),
         confidence=row.number("confidence"),
         findings="; ".join(each.finding for each in ordered),
         critiques=tuple(each.critique for each in ordered if each.critique is not None),
+        judged=sum(judged) // len(judged) if judged else None,
     )
     confidences = tuple(each.confidence for each in ordered)
     decisions = (*state.decisions[:-1], *(replace(last, confidences=confidences) for last in state.decisions[-1:]))
@@ -186,7 +192,7 @@ def _fold(state: LoopState, row: EventRow) -> LoopState:
 
 LOOPS = Fold(
     name="loops",
-    version=2,
+    version=3,
     reads={
         "LoopOpened": (
             "loop",
@@ -200,6 +206,9 @@ LOOPS = Fold(
             "root",
             "depth",
             "graded",
+            "grader",
+            "validator",
+            "refines",
             "sandbox",
             "skills",
             "tools",
@@ -227,6 +236,7 @@ LOOPS = Fold(
             "hypothesis_status",
             "status",
             "confidence",
+            "source",
             "finding",
             "result",
             "critique",

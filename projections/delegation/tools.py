@@ -12,7 +12,10 @@ KEPT_HASHES = 50
 
 
 class ToolEntry(Struct, frozen=True, kw_only=True):
-    """A tool in a registry: its version, its hash, the address of its definition, who wrote it."""
+    """A tool in a registry: its version, its hash, the address of its definition, who wrote it.
+
+    `earlier` is the definition that stood when this iteration began; empty if there was none.
+    """
 
     version: int
     code_hash: str
@@ -21,6 +24,7 @@ class ToolEntry(Struct, frozen=True, kw_only=True):
     worker: str = ""
     iteration: int = 0
     repairs: int = 0
+    earlier: str = ""
 
 
 class ToolMetrics(Struct, frozen=True, kw_only=True):
@@ -71,14 +75,17 @@ def _registry(state: ToolRegistry, row: EventRow) -> ToolRegistry:
 
 def _forge(state: ToolRegistry, row: EventRow) -> ToolRegistry:
     name, repairs, metrics = row.text("tool"), row.number("repairs"), state.metrics
+    before, iteration = state.tools.get(name), row.number("iteration")
+    earlier = "" if before is None else before.earlier if before.iteration == iteration else before.content
     entry = ToolEntry(
         version=row.number("version"),
         code_hash=row.text("code_hash"),
         content=row.text("content"),
         line=row.text("line"),
         worker=row.text("worker"),
-        iteration=row.number("iteration"),
+        iteration=iteration,
         repairs=repairs,
+        earlier=earlier,
     )
     counted = replace(metrics, forged=metrics.forged + 1, repaired=metrics.repaired + (repairs > 0))
     hashes = {**state.hashes, entry.code_hash: name}
@@ -108,7 +115,7 @@ def _latest(state: ToolState, row: EventRow) -> ToolState:
 
 LOOP_TOOLS = Fold(
     name="loop_tools",
-    version=1,
+    version=2,
     reads={
         "LoopOpened": ("loop", "tools"),
         "ToolForged": (

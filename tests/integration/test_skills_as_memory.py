@@ -1,4 +1,4 @@
-"""Skills of delegated runs as pieces of memory: proposed by runs that passed, tried, withheld, promoted, judged, told."""
+"""Skills of delegated runs as pieces of memory: proposed, tried, withheld, promoted, judged and told."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ from tests.recomputing import every_verdict_recomputes
 COURSE = replace(
     HELPDESK, seeds_per_round=4, sealed_seeds=tuple(range(10_000, 10_006)), kinds=frozenset({"skill"}), max_parallel=2
 )
-SKILL = "# Skill: Finding The Inbox\n\n## Purpose\nWhere the inbox is.\n\n" + "Open the first page and follow Inbox. " * 5
+SKILL = (
+    "# Skill: Finding The Inbox\n\n## Purpose\nWhere the inbox is.\n\n" + "Open the first page and follow Inbox. " * 5
+)
 NAME = "finding_the_inbox"
 
 
@@ -96,7 +98,9 @@ def openings(house: House) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield item.event.loop.removesuffix(".loop"), tuple(each.skill for each in item.event.skills)
 
 
-@pytest.mark.costly("the fast loop of a delegation from its failures to a verdict: rounds, trials and both arms over HTTP")
+@pytest.mark.costly(
+    "the fast loop of a delegation from its failures to a verdict: rounds, trials and both arms over HTTP"
+)
 def test_a_delegation_loop_gets_better_by_a_skill_that_passes_trials_and_the_gate(
     empty_house: House,
     empty_database: Database,

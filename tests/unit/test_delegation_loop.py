@@ -582,3 +582,25 @@ def test_no_sequence_of_answers_makes_a_loop_crash_or_go_on_for_ever(answers: li
     state = loop.run()
     assert state.status in {"complete", "partial_complete", "failed", "waiting"}
     assert Counter(kinds_of(loop.journal))["IterationDecided"] <= 12
+
+
+def test_a_completion_after_weak_work_is_rejected_until_the_work_is_better() -> None:
+    confidences = iter([0.3, 0.7])
+    loop = a_loop(
+        [delegate("a"), complete(), delegate("b"), complete()],
+        lambda o, _d: {"findings": o.worker, "confidence": next(confidences)},
+    )
+    assert loop.run().status == "complete"
+    (rejected,) = [event for event in events_of(loop.journal) if event.type == "CompletionRejected"]
+    assert (rejected.gate, "0.30" in rejected.why) == ("evaluation", True)
+
+
+def test_a_completion_after_failed_work_fails_the_loop() -> None:
+    loop = a_loop([delegate("a"), complete()], lambda _o, _d: {"findings": "nothing", "confidence": 0.1})
+    state = loop.run()
+    assert (state.status, state.reason.partition(":")[0], state.confidence) == ("failed", "eval_fail", 0)
+
+
+def test_workers_that_say_nothing_of_how_sure_they_are_gate_nothing() -> None:
+    loop = a_loop([delegate("a"), complete()], lambda _o, _d: {"findings": "a table"})
+    assert loop.run().status == "complete"

@@ -319,7 +319,31 @@ def test_a_critique_costs_what_is_missing_and_the_repair_stops_at_a_fixpoint() -
 
 
 def completion(result: Any, **facts: Any) -> ProposedResult:
-    return ProposedResult(result, facts.get("plan", ()), facts.get("critiques", ()), facts.get("verdict"))
+    judged = facts.get("confidence")
+    return ProposedResult(result, facts.get("plan", ()), facts.get("critiques", ()), facts.get("verdict"), judged)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "gate", "ends"),
+    [
+        (900_000, None, False),
+        (500_000, None, False),
+        (499_999, "evaluation", False),
+        (200_000, "evaluation", False),
+        (199_999, "evaluation", True),
+        (0, "evaluation", True),
+        (None, None, False),
+    ],
+)
+def test_the_thresholds_of_an_evaluation_gate_a_completion(
+    confidence: int | None, gate: str | None, ends: bool
+) -> None:
+    found = reject(completion({"answer": "42"}, confidence=confidence), LoopConfig())
+    assert (None if found is None else found.gate) == gate
+    assert found is None or found.ends == ends
+    assert reject(completion({"answer": "42"}, confidence=confidence, verdict=True), LoopConfig()) is None
+    off = LoopConfig(evaluation=EvaluationConfig(gates=False))
+    assert reject(completion({"answer": "42"}, confidence=confidence), off) is None
 
 
 PENDING = (PlanStep(Subtask(id="a", description="a"), "pending", 0),)

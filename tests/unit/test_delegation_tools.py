@@ -219,6 +219,15 @@ def test_a_dry_run_has_an_input_of_each_type() -> None:
     assert found == {"a": "", "b": 0, "c": False, "d": [], "e": {}, "f": "x", "g": "z", "h": None}
 
 
+def test_a_namespace_may_have_capabilities_of_its_own() -> None:
+    config = ToolsConfig(namespaces=("dynamic", "fetch"), namespace_capabilities={"fetch": ("compute", "network")})
+    asks = tool(f"import httpx\n{SUM}")
+    assert code_fault(asks, config) is not None
+    assert code_fault(asks.model_copy(update={"fqn": "fetch.sum"}), config) is None
+    narrow = ToolsConfig(capabilities=("network",), namespace_capabilities={"dynamic": ()})
+    assert code_fault(asks, narrow) is not None
+
+
 @pytest.mark.parametrize("value", [None, 7, {}, {"fqn": "a.b"}, {"code": "x"}, {"fqn": 1, "code": 2}])
 def test_what_is_no_tool_is_not_read_as_one(value: object) -> None:
     assert read_tool(value) is None
@@ -244,6 +253,18 @@ def test_better_code_is_a_new_version() -> None:
     assert better.fault is None
     assert forge.journal.tools.tools["dynamic.sum"].version == 2
     assert len(forge.journal.tools.hashes) == 2
+
+
+def test_a_sibling_is_told_of_the_version_that_stood_when_its_iteration_began_and_calls_the_newest() -> None:
+    forge = a_forge()
+    forge.forge(tool(), "one", 1, None)
+    for number in (1, 2):  # two versions within one iteration
+        assert (
+            forge.forge(tool(SUM.replace("sum(items)", f"sum(items) + {number}")), f"w{number}", 2, None).fault is None
+        )
+    assert forge.known_tools(2)["dynamic.sum"].code == SUM
+    assert "+ 2" in forge.known_tools(3)["dynamic.sum"].code
+    assert forge.call("dynamic.sum", {"items": [1, 2]}).value == {"sum": 5}
 
 
 def test_a_tool_that_fails_its_dry_run_is_not_registered() -> None:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from eventlog.errors import FlywheelError
-from eventlog.events import CritiqueConfig, LoopConfig, LoopLimits, OfferedSkill, RunStatus, Step, ToolsConfig
+from eventlog.events import (
+    CritiqueConfig,
+    EvaluationConfig,
+    LoopConfig,
+    LoopLimits,
+    OfferedSkill,
+    RunStatus,
+    Step,
+    ToolsConfig,
+)
 from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 
 from ...delegation.prompts import WorkOrder
@@ -46,11 +55,13 @@ CONFIG: Final = LoopConfig(
     budget=LoopLimits(max_loops=20, max_depth=0, max_parallel_workers=1),
     tools=ToolsConfig(enabled=False),
     critique=CritiqueConfig(max_repair_attempts=0),
+    evaluation=EvaluationConfig(gates=False),
     max_tokens=1_024,
 )
 """Of a run of a suite: its workers take turns on one instance and call no tools but the actions on it.
 
-Nothing is repaired behind the manager's back, because what was done on an instance stays done.
+Nothing is repaired behind the manager's back, because what was done on an instance stays done. The oracle judges the
+run after it, so how many steps went well gates nothing.
 """
 
 JournalOf = Callable[[str], LoopJournal]

@@ -141,7 +141,7 @@ class Fanout:
         return envelope.as_submanager or (bool(envelope.subtask_id) and envelope.subtask_id in stuck)
 
     def _promote(self, envelope: Envelope, desk: WorkerDesk, siblings: int) -> str:
-        """Run a sub-manager in place of a worker, and answer what it asks. Returns why it may not run; empty if it ran."""
+        """Run a sub-manager in place of a worker, and answer it. Returns why it may not run; empty if it ran."""
         state = self.journal.state
         name = child_name(state, desk.reservation)
         is_new = name not in state.children
@@ -203,6 +203,8 @@ class Fanout:
             seed=state.seed,
             sandbox=self.means.sandbox.kind,
             graded=state.graded,
+            grader=state.grader,
+            validator=state.validator,
             parent=state.loop,
             root=state.root,
             depth=state.depth + 1,

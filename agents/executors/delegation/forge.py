@@ -60,13 +60,13 @@ class Forge:
     def known_tools(self, iteration: int) -> Mapping[str, ToolSpec]:
         """The tools that the workers of an iteration are told of, by name.
 
-        One that a sibling writes meanwhile can be called at once, but is told of from the next iteration on, so that
-        what a worker is told depends neither on the order of threads nor on a kill.
+        One that a sibling writes meanwhile, or a new version of one, can be called at once. It is told of from the next
+        iteration on, so that what a worker is told depends neither on the order of threads nor on a kill.
         """
         with self.journal.lock:
             entries = dict(self.journal.tools.tools)
-        there = {name: each for name, each in entries.items() if each.iteration < iteration or each.version > 1}
-        return {name: self._spec_of(entry) for name, entry in there.items()}
+        there = {name: each.content if each.iteration < iteration else each.earlier for name, each in entries.items()}
+        return {name: self._spec_at(content) for name, content in there.items() if content}
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Boxed:
         """Call a registered tool in the sandbox. An unknown one is an error in the answer."""
@@ -74,7 +74,7 @@ class Forge:
             entry = self.journal.tools.tools.get(name)
         if entry is None:
             return Boxed(None, f"there is no tool called {name[:100]}")
-        spec = self._spec_of(entry)
+        spec = self._spec_at(entry.content)
         timeout, memory = self.config.timeout_ms, self.config.memory_mb
         return self.sandbox.call(spec.code, dict(arguments), timeout_ms=timeout, memory_mb=memory)
 
@@ -157,10 +157,10 @@ class Forge:
             )
         return ForgedTool(spec, repairs=repairs)
 
-    def _spec_of(self, entry: ToolEntry) -> ToolSpec:
-        found = self._specs.get(entry.content)
+    def _spec_at(self, content: str) -> ToolSpec:
+        found = self._specs.get(content)
         if found is None:
-            found = self._specs[entry.content] = ToolSpec.model_validate_json(self.journal.text_at(entry.content))
+            found = self._specs[content] = ToolSpec.model_validate_json(self.journal.text_at(content))
         return found
 
 

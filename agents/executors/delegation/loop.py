@@ -183,8 +183,9 @@ class DelegationLoop:
     def _complete(self, decision: CompleteDecision, iteration: int) -> list[AnyEvent]:
         state, result = self.journal.state, decision.final_result
         verdict = self.means.truth.verdict(result)
-        critiques = state.history[-1].critiques if state.history else ()
-        rejection = reject(ProposedResult(result, plan_steps(state.plan), critiques, verdict), self.config)
+        critiques, judged = (state.history[-1].critiques, state.history[-1].judged) if state.history else ((), None)
+        proposed = ProposedResult(result, plan_steps(state.plan), critiques, verdict, judged)
+        rejection = reject(proposed, self.config)
         if rejection is None:
             last = state.history[-1].confidence if state.history else 0
             stated = decision.confidence if decision.confidence is not None else last
@@ -193,6 +194,8 @@ class DelegationLoop:
         why = plain_line(rejection.why)
         following = after_rejections((*state.rejections, f"{rejection.gate}: {why}"), most)
         rejected = CompletionRejected(loop=self.journal.loop, iteration=iteration, gate=rejection.gate, why=why)
+        if rejection.ends:
+            return [rejected, end_event(self.journal, f"eval_fail: {why}", result)]
         if following == "end":
             return [rejected, end_event(self.journal, f"max_rejected_completions: {why}", result)]
         return [rejected]

@@ -26,6 +26,9 @@ class Opening:
     seed: int = 0
     sandbox: SandboxKind = "none"
     graded: bool = False
+    grader: str | None = None
+    validator: str | None = None
+    refines: str | None = None
     parent: str | None = None
     root: str | None = None
     depth: int = 0
@@ -53,6 +56,9 @@ def open_loop(journal: LoopJournal, opening: Opening) -> None:
             root=opening.root or journal.loop,
             depth=opening.depth,
             graded=opening.graded,
+            grader=opening.grader,
+            validator=opening.validator,
+            refines=opening.refines,
             sandbox=opening.sandbox,
             skills=opening.skills if opening.config.skills.enabled else (),
             tools=opening.tools if opening.config.tools.enabled else (),

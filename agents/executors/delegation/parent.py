@@ -56,7 +56,10 @@ class ParentAnswer:
                 break
             if (answer := read_answer(said)) is not None:
                 return answer
-            messages += [ChatMessage("assistant", (said[:2_000] or "(nothing)",)), ChatMessage("user", (clarify_answer(),))]
+            messages += [
+                ChatMessage("assistant", (said[:2_000] or "(nothing)",)),
+                ChatMessage("user", (clarify_answer(),)),
+            ]
         return NO_ANSWER
 
     def _complete(self, messages: list[ChatMessage], number: int) -> str | None:

@@ -45,9 +45,9 @@ def judge_iteration(journal: LoopJournal, config: LoopConfig) -> None:
 def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
     """Why the loop ends before another decision, or None. Read from its folds alone, so that a kill changes nothing."""
     state = journal.state
-    if state.history and state.history[-1].iteration == state.iteration:
-        if journal.stall.signal == "stop":
-            return "stall_detected: both channels, and no strategy is left"
+    is_judged = bool(state.history) and state.history[-1].iteration == state.iteration
+    if is_judged and journal.stall.signal == "stop":
+        return "stall_detected: both channels, and no strategy is left"
     over = can_continue(journal.budget, config.budget)
     if over is not None:
         return f"budget_exhausted: {over.why}"

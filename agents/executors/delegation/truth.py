@@ -17,10 +17,15 @@ Grader = Callable[[Mapping[str, Any]], bool | None]
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """An oracle of a loop. Without one, self-reports count."""
+    """An oracle of a loop. Without one, self-reports count.
+
+    `grader` and `validator` are the commands behind it, which a loop records; None where there is no command.
+    """
 
     verify: Verifier | None = None
     grade: Grader | None = None
+    grader: str | None = None
+    validator: str | None = None
 
     @property
     def is_graded(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +11,13 @@ from typing import Any, Final
 
 from ...delegation.answers import micro_of, recover_object
 from ...delegation.envelopes import Envelope
+from ...delegation.results import plain_line
 from .errors import TruthFailed
 from .truth import GroundTruth
 from .workers import run_in_group
 
 TIMEOUT_S: Final = 300.0
+LONGEST_COMMAND: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,10 @@ class ValidatorCommand:
 def truth_of(grader: tuple[str, ...], validator: tuple[str, ...]) -> GroundTruth:
     """Ground truth by these commands; an empty one is none."""
     return GroundTruth(
-        verify=ValidatorCommand(validator) if validator else None, grade=GraderCommand(grader) if grader else None
+        verify=ValidatorCommand(validator) if validator else None,
+        grade=GraderCommand(grader) if grader else None,
+        grader=plain_line(shlex.join(grader), LONGEST_COMMAND) or None,
+        validator=plain_line(shlex.join(validator), LONGEST_COMMAND) or None,
     )
 
 
