@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from ..house import House
 
-app = typer.Typer(help="Delegation loops: run, resume, answer, list, show, replay.", no_args_is_help=True)
+app = typer.Typer(help="Delegation loops: run, resume, refine, answer, list, show, replay.", no_args_is_help=True)
 
 LoopName = Annotated[str, typer.Argument(metavar="RUN", help="The loop's name.")]
 
@@ -120,6 +120,41 @@ def resume(  # noqa: PLR0917 each is an option
 
 
 @app.command()
+def refine(  # noqa: PLR0917 each is an option
+    run: LoopName,
+    rounds: Annotated[int, typer.Option(min=1, max=10, help="At most so many further loops.")] = 3,
+    model: ModelOf = None,
+    worker_model: WorkerModel = None,
+    worker_command: WorkerCommand = None,
+    grader: GraderOf = None,
+    validator: ValidatorOf = None,
+    weaker_sandbox: Weaker = False,
+    as_json: AsJson = False,
+) -> None:
+    """Improve on the result of a loop that has ended, by further loops with half of what it spent each.
+
+    Each is told the best result so far and what is wrong with it. The best one is named at the end.
+    """
+    from ..controllers.refining import refine_loop
+
+    reporter, truth = LoopReporter(), ground_truth(grader, validator)
+    with (
+        open_project() as house,
+        loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
+    ):
+        with reporter.show_live():
+            found = refine_loop(house, run, means, rounds, _progress(reporter, None))
+        rows = [(each.loop, each.status, in_words(each.confidence)) for each in found.rounds]
+        if as_json:
+            told = [{"loop": each.loop, "status": each.status, "confidence": each.confidence} for each in found.rounds]
+            emit_json({"best": found.best.loop, "rounds": told, "why": found.why})
+            return
+        table(("loop", "status", "confidence"), rows)
+        say(f"{found.why}; the best result is that of {found.best.loop}")
+        _print_end(house, found.best, as_json=False)
+
+
+@app.command()
 def answer(
     run: LoopName,
     answer: Annotated[str, typer.Argument(help="The answer to its question.")],
@@ -164,6 +199,7 @@ def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
         ("loop", state.loop),
         ("task", state.task_line),
         ("status", f"{state.status}{f': {state.reason}' if state.reason else ''}"),
+        ("refines", state.refines),
         ("question", state.question),
         ("strategy", state.strategy),
         ("sandbox", state.sandbox),

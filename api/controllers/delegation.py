@@ -33,12 +33,16 @@ ACTOR: Final = "operator"
 
 @dataclass(frozen=True)
 class LoopRequest:
-    """Request of an operator. `reuse` False offers no skills and tools of earlier loops."""
+    """Request of an operator. `reuse` False offers no skills and tools of earlier loops.
+
+    `refines` is the ended loop whose result is to be improved.
+    """
 
     task: str
     config: LoopConfig = field(default_factory=LoopConfig)
     seed: int = 0
     reuse: bool = True
+    refines: str | None = None
 
 
 def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
@@ -56,6 +60,7 @@ def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: P
             graded=means.truth.is_graded,
             grader=means.truth.grader,
             validator=means.truth.validator,
+            refines=request.refines,
             skills=offered_skills(views, request.config) if request.reuse else (),
             tools=offered_tools(views, request.config) if request.reuse else (),
         )

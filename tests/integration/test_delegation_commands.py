@@ -215,3 +215,40 @@ def test_a_grader_that_breaks_pauses_the_loop_and_resuming_asks_for_the_same_mea
     code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}", "--model", "other")
     assert (code, "the manager 'openai:small'" in err) == (1, True)
     assert "complete" in flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}")[1]
+
+
+def test_a_result_is_refined_by_loops_with_half_its_budget_and_the_best_is_named(
+    flywheel: Flywheel, models: ModelServer, tmp_path: Path
+) -> None:
+    def improving(asked: Asked) -> Reply:
+        is_refined = "## What to Improve" in asked.text
+        if "You are a worker" in asked.text:
+            confidence = 0.9 if "better" in asked.text else 0.6
+            return json.dumps({"action": "answer", "findings": "a draft", "confidence": confidence})
+        if "### Iteration" in asked.text:
+            return complete("a fine text" if is_refined else "a draft", 0.9 if is_refined else 0.6)
+        return delegate("a", instructions="better" if is_refined else "write")
+
+    models.answer = improving
+    loop = flywheel("delegate", "run", "Write", "--autonomy", "A1")[1].partition(":")[0]
+    models.asked.clear()
+    code, out, err = flywheel("delegate", "refine", loop, "--json")
+    found = json.loads(out)
+    assert (code, [each["confidence"] for each in found["rounds"]], found["why"]) == (
+        0,
+        [900_000],
+        "nothing is left to improve",
+    ), err
+    assert found["best"] == found["rounds"][0]["loop"]
+    first = next(asked for asked in models.asked if "You are the manager" in asked.text)
+    assert '## Earlier Result\n{"answer": "a draft"}' in first.text
+    assert "- a: confidence 0.60: a: a draft" in first.text
+    shown = json.loads(flywheel("delegate", "show", found["best"], "--json")[1])["loop"]
+    assert shown["refines"] == loop
+    assert shown["config"]["budget"]["max_loops"] == 2
+    code, _, err = flywheel("delegate", "refine", found["best"])
+    assert (code, "every result is accepted" in err) == (1, True)
+    code, _, err = flywheel("delegate", "refine", loop, "--grader", "cat")
+    assert (code, "opened with no grader" in err) == (1, True)
+    code, _, err = flywheel("delegate", "refine", "loop-none")
+    assert (code, "no such loop" in err) == (1, True)

@@ -27,6 +27,7 @@ from agents.delegation.evaluation import appraise, confidence_of, mean_confidenc
 from agents.delegation.gates import ProposedResult, after_rejections, reject
 from agents.delegation.journal import journal_line, lesson_of
 from agents.delegation.plan import PlanStep, Subtask
+from agents.delegation.refinement import halve_budget, why_refined_enough
 from agents.delegation.results import compared_text, finding_of, key_findings, plain_line, result_bytes
 from agents.delegation.skills import (
     catalogue_line,
@@ -452,3 +453,24 @@ def test_the_journal_says_what_came_of_a_decision() -> None:
         "",
     ]
     assert journal_line(3, "delegate", "why", (900_000,)) == "- Iter 3: delegate -> 0.90: why (effective)"
+
+
+@pytest.mark.parametrize(
+    ("losses", "why"),
+    [
+        ([500, 600], None),
+        ([400_000, 390_001, 380_002], "two rounds in a row changed nothing"),
+        ([400_000, 420_000, 440_000], "two rounds in a row were worse"),
+        ([400_000, 420_000, 300_000], None),
+        ([400_000, 420_000, 300_000, 280_000], None),
+    ],
+)
+def test_a_refinement_ends_when_two_rounds_were_worse_or_changed_nothing(losses: list[int], why: str | None) -> None:
+    assert why_refined_enough(losses) == why
+
+
+def test_a_refinement_has_half_of_what_was_spent_and_can_delegate_once() -> None:
+    spent = Amounts(loops=2, workers=7, tokens=1_001, tool_calls=1, wall=61_000_000)
+    found = halve_budget(LoopLimits(), spent)
+    dimensions = (found.max_loops, found.max_total_workers, found.max_total_tokens, found.max_tool_calls)
+    assert (*dimensions, found.max_wall_time) == (2, 3, 500, 0, 30)

@@ -25,6 +25,10 @@ class NothingAsked(FlywheelError):
     """The loop {loop} asked nothing ({actual}): expected one that waits for an answer."""
 
 
+class NothingToRefine(FlywheelError):
+    """The loop {loop} cannot be refined: {actual}; expected {expected}. `flywheel delegate list` shows what ended how."""
+
+
 class BadLoopTask(FlywheelError):
     """The task cannot be worked on: it has {actual}; expected {expected}."""
 

@@ -1,0 +1,73 @@
+"""Refinement: what an ended loop leaves to improve, a loop that improves it, and when to stop. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from eventlog.events import LoopConfig, LoopLimits
+from projections.delegation.budgets import Amounts
+from projections.delegation.loop_state import LoopState
+
+from .budget import MICRO
+from .results import plain_line
+from .summary import in_words
+
+EARLIER: Final = "\n\n## Earlier Result\n"
+MOST_REJECTIONS: Final = 3
+LONGEST_RESULT: Final = 8_000
+LEAST_CHANGE: Final = 10_000
+"""A loss that changes less than this (millionths) did not change."""
+
+IN_A_ROW: Final = 2
+LEAST_LOOPS: Final = 2
+"""A loop needs one decision to delegate and one to complete."""
+
+
+def what_to_improve(state: LoopState, config: LoopConfig) -> tuple[str, ...]:
+    """What is wrong with an ended loop, a line each: its end, its last rejections, open subtasks, weak results."""
+    found = [] if state.status == "complete" else [f"it ended as {state.status}: {state.reason}"]
+    found += [f"rejected: {why}" for why in state.rejections[-MOST_REJECTIONS:]]
+    found += [f"not done: {each.subtask}: {each.description}" for each in state.plan if each.status != "completed"]
+    least = config.critique.min_score_to_complete
+    for name, each in sorted(state.latest.items()):
+        is_weak = each.critique is not None and each.critique < least
+        if is_weak or each.confidence < config.evaluation.accept:
+            found.append(f"{name}: confidence {in_words(each.confidence)}: {each.finding}")
+    return tuple(plain_line(line) for line in found)
+
+
+def refined_task(task: str, result: str, lines: Sequence[str]) -> str:
+    """The task of a loop that improves a result: the first task, the result, and what is to be improved."""
+    first = task.partition(EARLIER)[0]
+    improve = "\n".join(f"- {line}" for line in lines)
+    return f"{first}{EARLIER}{result[:LONGEST_RESULT]}\n\n## What to Improve\n{improve}"
+
+
+def halve_budget(limits: LoopLimits, spent: Amounts) -> LoopLimits:
+    """The limits of a refinement: half of what the first loop spent, enough for one delegation and its completion."""
+    return limits.model_copy(
+        update={
+            "max_loops": max(LEAST_LOOPS, spent.loops // 2),
+            "max_total_workers": max(1, spent.workers // 2),
+            "max_total_tokens": max(1, spent.tokens // 2),
+            "max_tool_calls": spent.tool_calls // 2,
+            "max_wall_time": max(1, spent.wall // 2 // MICRO),
+        }
+    )
+
+
+def loss_of(state: LoopState) -> int:
+    """How far an ended loop is from a certain result, in millionths."""
+    return MICRO - state.confidence
+
+
+def why_refined_enough(losses: Sequence[int]) -> str | None:
+    """Why no further round is played after these losses, the first loop's first; None if one may be."""
+    changes = [after - before for before, after in pairwise(losses)][-IN_A_ROW:]
+    if len(changes) < IN_A_ROW:
+        return None
+    if all(abs(change) < LEAST_CHANGE for change in changes):
+        return "two rounds in a row changed nothing"
+    return "two rounds in a row were worse" if all(change > 0 for change in changes) else None
