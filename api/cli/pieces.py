@@ -155,13 +155,13 @@ def print_record(found: PieceRecord[Any], more: dict[str, str]) -> None:
         table(kind.__struct_encode_fields__, [msgspec.structs.astuple(row) for row in rows])
 
 
-def facts_of_record(found: PieceRecord) -> dict[str, Any]:
+def facts_of_record(found: PieceRecord[Any]) -> dict[str, Any]:
     """A record with its uplifts as one object for programs."""
     helps = {"uplift": uplift(found.trials), "uplift_without": uplift(found.trials, "withheld")}
     return {**plain_report(found.report), **helps, "history": found.history, "trials": found.trials}
 
 
-def uplifts_of(found: PieceRecord) -> dict[str, str]:
+def uplifts_of(found: PieceRecord[Any]) -> dict[str, str]:
     """The uplifts of a piece with it and without it, in words."""
     return {
         "uplift": describe_uplift(uplift(found.trials)),
