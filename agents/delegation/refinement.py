@@ -10,7 +10,7 @@ from eventlog.events import LoopConfig, LoopLimits
 from projections.delegation.budgets import Amounts
 from projections.delegation.loop_state import LoopState
 
-from .budget import MICRO
+from .budget import MICRO, estimate_tokens
 from .results import plain_line
 from .summary import in_words
 
@@ -21,6 +21,11 @@ LEAST_CHANGE: Final = 10_000
 """A loss that changes less than this (millionths) did not change."""
 
 IN_A_ROW: Final = 2
+LEAST_CALLS: Final = 4
+LEAST_SECONDS: Final = 60
+LEAST_WORK: Final = 2
+"""Workers and tool calls: a loop whose last one is spent ends before it may complete."""
+
 LEAST_LOOPS: Final = 2
 """A loop needs one decision to delegate and one to complete."""
 
@@ -45,15 +50,20 @@ def refined_task(task: str, result: str, lines: Sequence[str]) -> str:
     return f"{first}{EARLIER}{result[:LONGEST_RESULT]}\n\n## What to Improve\n{improve}"
 
 
-def halve_budget(limits: LoopLimits, spent: Amounts) -> LoopLimits:
-    """The limits of a refinement: half of what the first loop spent, enough for one delegation and its completion."""
+def halve_budget(config: LoopConfig, spent: Amounts, task: str) -> LoopLimits:
+    """The limits of a refinement with this task: half of what the first loop spent, within its limits.
+
+    It is enough for one delegation and its completion. A call reserves its whole answer before it is made.
+    """
+    limits = config.budget
+    least = LEAST_CALLS * estimate_tokens(len(task), config.max_tokens)
     return limits.model_copy(
         update={
-            "max_loops": max(LEAST_LOOPS, spent.loops // 2),
-            "max_total_workers": max(1, spent.workers // 2),
-            "max_total_tokens": max(1, spent.tokens // 2),
-            "max_tool_calls": spent.tool_calls // 2,
-            "max_wall_time": max(1, spent.wall // 2 // MICRO),
+            "max_loops": min(limits.max_loops, max(LEAST_LOOPS, spent.loops // 2)),
+            "max_total_workers": min(limits.max_total_workers, max(LEAST_WORK, spent.workers // 2)),
+            "max_total_tokens": min(limits.max_total_tokens, max(least, spent.tokens // 2)),
+            "max_tool_calls": min(limits.max_tool_calls, max(LEAST_WORK, spent.tool_calls // 2)),
+            "max_wall_time": min(limits.max_wall_time, max(LEAST_SECONDS, spent.wall // 2 // MICRO)),
         }
     )
 

@@ -74,9 +74,10 @@ def _ended_journal(house: House, loop: str, means: LoopMeans) -> LoopJournal:
 def _request(house: House, first: LoopJournal, best: LoopState, lines: tuple[str, ...], number: int) -> LoopRequest:
     config = first.state.loop_config()
     result = json.loads(house.blobs.get(str(best.result)).body).get("result") or {}
+    task = refined_task(first.text_at(first.state.task), json.dumps(result, ensure_ascii=False), lines)
     return LoopRequest(
-        task=refined_task(first.text_at(first.state.task), json.dumps(result, ensure_ascii=False), lines),
-        config=config.model_copy(update={"budget": halve_budget(config.budget, first.budget.spent)}),
+        task=task,
+        config=config.model_copy(update={"budget": halve_budget(config, first.budget.spent, task)}),
         seed=first.state.seed + number,
         refines=best.loop,
     )

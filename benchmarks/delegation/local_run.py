@@ -37,11 +37,14 @@ from .kills import events_of
 TASK: Final = "Which city is the capital of France? Have a worker say it, then complete with that answer."
 CONFIG: Final = LoopConfig(
     budget=LoopLimits(
-        max_loops=6, max_total_tokens=60_000, max_wall_time=240, max_depth=0, max_workers_per_iteration=2
+        max_loops=6, max_total_tokens=60_000, max_wall_time=1_800, max_depth=0, max_workers_per_iteration=2
     ),
     max_tokens=320,
     worker_rounds=2,
 )
+SLOWEST_ANSWER_S: Final = 900.0
+"""A busy machine may take so long for an answer; its prompt is read anew at each call."""
+
 _CONTEXT: Final = 8_192
 _LONGEST: Final = 80
 _MOST_ITEMS: Final = 2
@@ -99,7 +102,7 @@ def smollm2() -> Iterator[Bounded]:
     params.cpuparams.n_threads = 2
     server = xllamacpp.Server(params)
     settings = OpenAISettings(model="smollm2", base_url=f"{server.listening_address}/v1", offers_logprobs=False)
-    with closing(OpenAI(settings, Patience(timeout_s=120.0, tries=1))) as model:
+    with closing(OpenAI(settings, Patience(timeout_s=SLOWEST_ANSWER_S, tries=1))) as model:
         yield Bounded(model)
 
 

@@ -470,7 +470,12 @@ def test_a_refinement_ends_when_two_rounds_were_worse_or_changed_nothing(losses:
 
 
 def test_a_refinement_has_half_of_what_was_spent_and_can_delegate_once() -> None:
-    spent = Amounts(loops=2, workers=7, tokens=1_001, tool_calls=1, wall=61_000_000)
-    found = halve_budget(LoopLimits(), spent)
-    dimensions = (found.max_loops, found.max_total_workers, found.max_total_tokens, found.max_tool_calls)
-    assert (*dimensions, found.max_wall_time) == (2, 3, 500, 0, 30)
+    def halved(config: LoopConfig, **amounts: int) -> tuple[int, ...]:
+        found = halve_budget(config, Amounts(**amounts), "x" * 400)
+        dimensions = (found.max_loops, found.max_total_workers, found.max_total_tokens, found.max_tool_calls)
+        return (*dimensions, found.max_wall_time)
+
+    much = {"loops": 9, "workers": 7, "tokens": 100_001, "tool_calls": 1, "wall": 601_000_000}
+    assert halved(LoopConfig(), **much) == (4, 3, 50_000, 2, 300)
+    assert halved(LoopConfig(), loops=2, tokens=10) == (2, 2, 4 * (4_096 + 134), 2, 60)
+    assert halved(LoopConfig(budget=LoopLimits(max_total_tokens=50, max_wall_time=9)), loops=2)[2:] == (50, 2, 9)
