@@ -20,6 +20,7 @@ from .delegate_options import (
     GraderOf,
     Level,
     ModelOf,
+    NamespacesOf,
     SummaryFile,
     ValidatorOf,
     Weaker,
@@ -28,6 +29,7 @@ from .delegate_options import (
     ground_truth,
     loop_means,
     read_budget,
+    read_namespaces,
 )
 from .loop_replay import print_loop_replay
 from .loop_view import LoopReporter
@@ -73,6 +75,7 @@ def run(  # noqa: PLR0917 each is an option
     seed: Annotated[int, typer.Option(min=0, help="Seed of every draw of the models.")] = 0,
     fresh: Annotated[bool, typer.Option("--fresh", help="Offer no skills and tools of earlier loops.")] = False,
     weaker_sandbox: Weaker = False,
+    namespaces: NamespacesOf = None,
     summary: SummaryFile = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,7 +83,7 @@ def run(  # noqa: PLR0917 each is an option
     from ..controllers.delegation import LoopRequest, start_loop
 
     level: AutonomyLevel = autonomy.value
-    config = config_for(level, LoopConfig(budget=read_budget(budget)))
+    config = config_for(level, LoopConfig(budget=read_budget(budget), tools=read_namespaces(namespaces)))
     request = LoopRequest(_task(task), config, seed, reuse=not fresh)
     reporter, truth = LoopReporter(), ground_truth(grader, validator)
     with (

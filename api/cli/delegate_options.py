@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from pydantic import ValidationError
 
-from eventlog.events import LoopLimits
+from agents.delegation.tool_policy import RESERVED
+from eventlog.errors import first_fault
+from eventlog.events import LoopLimits, ToolsConfig
 
 from ..errors import BadLoopBudget
 
@@ -70,6 +73,14 @@ BudgetOf = Annotated[
     str | None,
     typer.Option(help=f"Limits such as loops=20,tokens=200000,seconds=600; of {', '.join(DIMENSIONS)}."),
 ]
+NamespacesOf = Annotated[
+    str | None,
+    typer.Option(
+        "--namespaces",
+        help="Namespaces of tools, such as dynamic,fetch=network+compute; after = what it may import beyond the least: "
+        "network, filesystem, compute [dynamic].",
+    ),
+]
 SummaryFile = Annotated[Path | None, typer.Option(help="Write the rolling summary to this file as it changes.")]
 
 
@@ -87,6 +98,29 @@ def read_budget(given: str | None) -> LoopLimits:
     if found.get("max_depth", 0) > 10:  # noqa: PLR2004 levels, as the event says
         raise BadLoopBudget(actual=given, expected="a depth of at most 10")
     return LoopLimits(**found)
+
+
+def read_namespaces(given: str | None) -> ToolsConfig:
+    """Tools by a text such as `dynamic,fetch=network+compute`; the default without one. Raises BadParameter."""
+    if given is None:
+        return ToolsConfig()
+    names: list[str] = []
+    own: dict[str, tuple[str, ...]] = {}
+    for part in filter(None, map(str.strip, given.split(","))):
+        name, equals, granted = part.partition("=")
+        names.append(name)
+        if equals:
+            own[name] = tuple(filter(None, granted.split("+")))
+    facts = {"namespaces": tuple(dict.fromkeys(names)), "namespace_capabilities": own}
+    try:
+        found = ToolsConfig.model_validate(facts)
+    except ValidationError as problem:
+        raise typer.BadParameter(f"--namespaces: {first_fault(problem)}") from problem
+    reserved = sorted(RESERVED.intersection(found.namespaces))
+    if reserved or not found.namespaces:
+        named = f"the namespace {reserved[0]} is reserved" if reserved else "no namespace"
+        raise typer.BadParameter(f"--namespaces: {named}; expected names of your own")
+    return found
 
 
 @contextmanager
