@@ -519,16 +519,26 @@ def skilled(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
     return {**found(order, desk), "skills_created": [SKILL.replace("Adding Up", f"Adding Up {order.worker}")]}
 
 
-def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events() -> None:
-    whole = a_journal()
-    reference_loop = a_loop(leaf, skilled, whole)
+ESCALATING = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
+
+
+@pytest.mark.parametrize(
+    ("script", "worker", "config"),
+    [(leaf, skilled, LoopConfig()), (asks_its_parent('{"answer": "leave it"}'), stuck, ESCALATING)],
+    ids=["plan, workers and a sub-manager", "a sub-manager that asks its parent"],
+)
+def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events(
+    script: Callable[[CompletionRequest], str], worker: Callable[..., dict[str, Any]], config: LoopConfig
+) -> None:
+    whole = a_journal(config)
+    reference_loop = a_loop(script, worker, whole)
     reference_loop.run()
     expected = comparable(events_of(whole))
     for point in itertools.count(1):
-        journal = a_journal()
+        journal = a_journal(config)
         store = journal.store
         append = store.append
-        loop = a_loop(leaf, skilled, killing(journal, point))
+        loop = a_loop(script, worker, killing(journal, point))
         try:
             loop.run()
         except Killed:
@@ -537,7 +547,7 @@ def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events() -> None
             assert point > 20
             break
         resumed = LoopJournal(store, journal.blobs, "loop-1", journal.stopwatch)
-        a_loop(leaf, skilled, resumed).run()
+        a_loop(script, worker, resumed).run()
         assert comparable(events_of(resumed)) == expected, point
         assert resumed.budget.pending == {}
         assert resumed.budget.spent.tokens >= whole.budget.spent.tokens

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventlog.blobs import Blob, BlobStore
 from eventlog.events import AnyEvent, BudgetAmounts, BudgetReserved, BudgetSettled, LoopLimits
-from eventlog.store import START, Append, Committed, EventStore, Position, Recorded, Repeated
+from eventlog.store import START, Append, Committed, EventStore, Position, Recorded, Rejected, Repeated
 from projections.delegation.budgets import LOOP_BUDGETS, Amounts, LoopBudget, loop_stream, settle_amounts
 from projections.delegation.loop_state import LoopState
 from projections.delegation.loops import LOOPS
@@ -98,10 +98,22 @@ class LoopJournal(LoopStates):
     def append(self, *events: AnyEvent) -> None:
         """Append events together, and fold them. Raises LoopElsewhere if another process appended meanwhile."""
         with self.lock:
-            outcome = self.store.append([Append(loop_stream(self.loop), events, ACTOR, expect=self._version)])[0]
+            outcome = self.store.append([self._request(events)])[0]
             if not isinstance(outcome, Committed | Repeated):
                 raise LoopElsewhere(loop=self.loop, actual=f"expected version {self._version}")
             self.catch_up()
+
+    def append_with(self, *events: AnyEvent, other: LoopJournal, others: Sequence[AnyEvent]) -> None:
+        """Append to this loop and to another one, all or nothing. Raises LoopElsewhere."""
+        with self.lock, other.lock:
+            requests = [self._request(events), other._request(tuple(others))]
+            if isinstance(self.store.append_together(requests), Rejected):
+                raise LoopElsewhere(loop=self.loop, actual=f"expected version {self._version}")
+            self.catch_up()
+            other.catch_up()
+
+    def _request(self, events: tuple[AnyEvent, ...]) -> Append:
+        return Append(loop_stream(self.loop), events, ACTOR, expect=self._version)
 
     def reserve(
         self, limits: LoopLimits, reservation: str, amounts: Amounts, child: str | None = None

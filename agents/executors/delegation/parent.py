@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eventlog.chain import digest
-from eventlog.events import EscalationAnswered, LoopConfig, Sampling
+from eventlog.events import BudgetSettled, EscalationAnswered, LoopConfig, Sampling
 from projections.delegation.budgets import Amounts
 
 from ...delegation.budget import estimate_tokens
 from ...delegation.escalation import ASKED, NO_ANSWER, SHAPE, clarify_answer, escalation_prompt, read_answer
 from ...delegation.view import summary_of
+from ...models.errors import ModelFailure
 from ...models.model import ChatMessage, Model
 from .journal import LoopJournal
 from .workers import one_request
@@ -27,18 +28,26 @@ class ParentAnswer:
     tokens: int = 0
 
     def give(self, child: LoopJournal) -> None:
-        """Record the answer in the sub-manager's loop, then charge the calls. Raises ModelFailure.
+        """Record the answer in the sub-manager's loop together with the charge for it.
 
-        In this order a kill in between charges what was reserved, and asks nothing twice.
+        Raises ModelFailure, after charging what was spent and releasing the rest.
         """
         try:
             answer = self._ask(child)
-            if child.state.status == "waiting":  # a person may have answered meanwhile
-                child.append(EscalationAnswered(loop=child.loop, answer=answer))
-        finally:
-            with self.journal.lock:
-                if self._name in self.journal.budget.pending:
-                    self.journal.append(self.journal.settlement(self._name, Amounts(tokens=self.tokens)))
+        except ModelFailure:
+            self.journal.append(*self._settlements())
+            raise
+        answered = EscalationAnswered(loop=child.loop, answer=answer)
+        settled = self._settlements()
+        if settled:
+            child.append_with(answered, other=self.journal, others=settled)
+        else:
+            child.append(answered)
+
+    def _settlements(self) -> list[BudgetSettled]:
+        """The charge for the calls, if any was made."""
+        is_reserved = self._name in self.journal.budget.pending
+        return [self.journal.settlement(self._name, Amounts(tokens=self.tokens))] if is_reserved else []
 
     @property
     def _name(self) -> str:
