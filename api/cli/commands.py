@@ -91,6 +91,8 @@ SERVED: dict[str, str] = {
     "curriculum show": "/v1/reports/curriculum/{piece}",
     "recipes list": "/v1/reports/recipes",
     "recipes show": "/v1/reports/recipes/{piece}",
+    "instructions list": "/v1/reports/instructions",
+    "instructions show": "/v1/reports/instructions/{piece}",
     "failures list": "/v1/failure-clusters",
     "substrates list": "/v1/substrates",
     "substrates show": "/v1/substrates/{cluster}",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from projections.frozen_datasets import DatasetState
+
 from ..errors import Unknown
 from ..queries.checkpoints import DIGEST
 from ..queries.datasets import (
@@ -12,7 +14,6 @@ from ..queries.datasets import (
     GROUPS,
     DatasetAnswer,
     DatasetList,
-    DatasetState,
     Frozen,
     SliceAnswer,
     SliceList,

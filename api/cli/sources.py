@@ -115,7 +115,8 @@ class ServerSource:
         answer = self.fetch(path, {}, params)
         self.upto = int(answer.headers.get(POSITION, 0))
         try:
-            found: T = decoder_of(kind, decode_value).decode(answer.content)
+            shape: Any = kind
+            found: T = decoder_of(shape, decode_value).decode(answer.content)
         except (OtherShape, OtherEvent, KeyError, ValueError) as error:
             expected = f"{kind.__name__} of {path}"
             raise ServerForeign(server=self.server, actual=f"something else ({error})", expected=expected) from error

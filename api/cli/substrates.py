@@ -99,7 +99,7 @@ def _whole_cluster(source: Source, cluster: str) -> SubstrateAnswer:
         found = source.read(SubstrateAnswer, path, lambda _house, views: show_cluster(views, cluster), after=after)
         history, after = (*history, *found.history), found.next
         if after is None:
-            return SubstrateAnswer(found.cluster, history)
+            return SubstrateAnswer(found.cluster, history, None)
 
 
 def _in_words(row: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ import pytest
 from api.cli.main import run_command
 from api.house import House
 from api.serving import mirror
+from api.serving.errors import RegistryFailed
 from api.serving.mirror import mirror_champion, mirror_until
 from api.serving.mlflow_registry import MlflowRegistry
 from eventlog.events import ChampionPointed
@@ -161,7 +162,7 @@ def test_what_ended_half_way_goes_on_and_makes_nothing_twice(empty_house: House,
     move(empty_house, "base@0")
     move(empty_house, "base@7")
     kept.fails_at = where
-    with pytest.raises(mirror.RegistryFailed) as failed:
+    with pytest.raises(RegistryFailed) as failed:
         mirror_champion(empty_house, registry(), lambda _text: None)
     assert SECRET not in str(failed.value)
     assert failed.value.__cause__ is None

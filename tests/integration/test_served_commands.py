@@ -20,9 +20,11 @@ from api.history.withdraw import withdraw_runs
 from api.house import House
 from api.tokens import issue
 from eventlog.database import open_engine
+from eventlog.store import Append
 from tests.browser import dashboard
 from tests.browser.dashboard import DATASET, PIECE, RUN, SEALED, TOLD, serve_pages
 from tests.conftest import Database, house_on
+from tests.golden.test_golden_samples import sample
 from tests.shared import Copies
 
 from .test_cli import commands
@@ -30,6 +32,7 @@ from .test_cli import commands
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 """A database that a command which asks a server must not touch."""
 
+CHECKPOINT = sample("CheckpointSaved").model_dump()["checkpoint"]
 WITHDRAWN = f"{dashboard.GROUP}__s2"
 
 CASES: dict[str, list[tuple[str, ...]]] = {
@@ -56,16 +59,18 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "curriculum show": [("nothing",)],
     "recipes list": [()],
     "recipes show": [("nothing",)],
+    "instructions list": [()],
+    "instructions show": [("nothing",)],
     "failures list": [(), ("--limit", "2")],
     "substrates list": [()],
-    "substrates show": [("shop/checkout",), ("nothing/at-all",)],
+    "substrates show": [("marketplace/knowledge",), ("nothing/at-all",)],
     "env list": [()],
     "dataset list": [(), ("--limit", "1")],
     "dataset show": [(DATASET[:12],), ("nothing",), ("ffffffff",)],
     "dataset card": [(DATASET,)],
     "dataset export": [],
     "checkpoint list": [()],
-    "checkpoint show": [("nothing",), ("ffffffff",)],
+    "checkpoint show": [(CHECKPOINT[:12],), ("nothing",), ("ffffffff",)],
     "checkpoint lineage": [("ffffffff",)],
     "gate list": [(), ("--limit", "1")],
     "gate explain": [("eval-1",), (SEALED,), (TOLD,), ("nothing",)],
@@ -99,6 +104,9 @@ def both(copies: Copies) -> Iterator[Both]:
         engine = open_engine(database.app_url)
         house = house_on(engine, database)
         dashboard.plant(house)
+        credited = sample("SubstrateCredited")
+        events = (sample("SubstrateChosen"), credited, credited)
+        house.store.append([Append("substrate/knowledge", events, "controller")])
         withdraw_runs(house.store, [WITHDRAWN], "a trial by the tests", "operator")
         token = issue(house.store, "reader", "test", "admin")
         with serve_pages(house) as address:
@@ -159,10 +167,8 @@ def test_some_case_of_every_kind_prints_something(local: Callable[..., Printed])
         for command, cases in CASES.items()
         if cases and all(local(*command.split(), *case)[0] for case in cases)
     ]
-    assert set(empty) <= {"exemplars show", "curriculum show", "recipes show", "substrates show"} | {
-        "checkpoint show",
-        "checkpoint lineage",
-    }
+    unplanted = {f"{kind} show" for kind in ("exemplars", "curriculum", "recipes", "instructions")}
+    assert set(empty) <= {*unplanted, "checkpoint lineage"}
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".ndjson", ".arrow"])
