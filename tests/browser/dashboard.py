@@ -28,6 +28,9 @@ DATASET = "c26c1acd3092144eac69da41b54adeef554250ecaeda53393bcf4fda32f46dd0"
 TOLD, SEALED = "eval-2", "eval-3"
 """An evaluation whose sealed figures were paid for, and a later one that plays on a benchmark that can judge."""
 
+RULES = Rules.default().model_copy(update={"min_pairs": 10}).model_dump(mode="json")
+"""The rules of the evaluations, for a benchmark of ten sealed instances."""
+
 TRAINING, RUNNING = "grpo-5b0f4f6b9d2a7c11", "sft-0c1d2e3f40516273"
 _HINT = (
     b'{"change":{"kind":"follow_link","label":"Papers","page":"/boats/*"},"text":"The engine is on the papers page."}'
@@ -116,21 +119,21 @@ def _plant_trainings(house: House) -> None:
 
 
 def _plant_evaluations(house: House) -> None:
-    rules = Rules.default().model_dump(mode="json")
+    rules = RULES
     looks: list[dict[str, Any]] = [
-        {"number": number, "of": 5, "units": 48 * number, "p_value": p, "boundary": boundary, "outcome": outcome}
-        for number, p, boundary, outcome in (
-            (1, 91_000_000_000, 384_900_000, "continue"),
-            (2, 4_200_000_000, 959_000_000, "continue"),
-            (3, 120_000_000, 1_815_000_000, "reject"),
+        {"number": number, "of": 3, "units": units, "p_value": p, "boundary": boundary, "outcome": outcome}
+        for number, units, p, boundary, outcome in (
+            (1, 4, 62_500_000_000, 384_900_000, "continue"),
+            (2, 7, 7_812_500_000, 959_000_000, "continue"),
+            (3, 10, 976_562_500, 1_815_000_000, "reject"),
         )
     ]
     family = {"template": "marketplace.phone_reveal", "instances": 5, "champion_runs": 60, "challenger_runs": 60,
               "champion_score": 31_000_000, "challenger_score": 29_000_000, "p_value": 420_000_000_000,
               "is_worse": False}  # fmt: skip
     verdict = sample("VerdictReached").model_dump(mode="json")["verdict"]
-    verdict |= {"rules": rules, "looks": looks, "families": [family], "p_value": 120_000_000, "alpha": 5_000,
-                "draws": 40_000, "units": 144, "mean_delta": 180_000, "reasons": ["every check is met"]}  # fmt: skip
+    verdict |= {"rules": rules, "looks": looks, "families": [family], "p_value": 976_562_500, "alpha": 5_000,
+                "draws": None, "units": 10, "reasons": ["every check is met"]}  # fmt: skip
     _plant_looks(house, TOLD, 2, looks)
     _append(house, f"evaluation/{TOLD}", sample("VerdictReached", evaluation=TOLD, verdict=verdict))
     _append(house, "champion", sample("ChampionPointed", evaluation=TOLD, reason="every check is met"))
@@ -141,10 +144,10 @@ def _plant_evaluations(house: House) -> None:
 
 
 def _plant_looks(house: House, name: str, number: int, looks: list[dict[str, Any]], **artifacts: Any) -> None:
-    rules = Rules.default().model_dump(mode="json")
+    rules = RULES
     opened = sample("EvaluationOpened", evaluation=name, challenge=number, alpha=5_000, rules=rules, **artifacts)
     _append(house, f"evaluation/{name}", opened, *(
-        sample("EvaluationLooked", evaluation=name, look=look, runs=98 * look["units"] // 48, most_runs=488)
+        sample("EvaluationLooked", evaluation=name, look=look, runs=2 * look["units"], most_runs=20)
         for look in looks
     ))  # fmt: skip
 
