@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -110,6 +110,10 @@ bench-log: .venv/.dev ## the log as ratios taken in one run (ARGS=--quick for a 
 bench-scale: .venv/.dev ## what takes longer in a log ten times longer, and what state weighs (ARGS=--quick for a minute of it)
 	@$(BIN)/python -m benchmarks.scale $(ARGS)
 
+bench-api: .venv/.dev ## traces in beside MLflow and Phoenix, dataset rows out, the dashboard's first page (ARGS=--quick for a trial)
+	@$(MAKE) -s .bench-api-venv/.ready || echo "MLflow and Phoenix cannot be installed; their arms are left out"
+	@$(BIN)/python -m benchmarks.api $(ARGS)
+
 fuzz-rest: .venv/.dev ## requests of all kinds to every endpoint for ten minutes: no 5xx, no status that is not described (ARGS="--minutes 1")
 	@$(BIN)/python -m benchmarks.fuzz_rest $(ARGS)
 
@@ -181,6 +185,12 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@.bench-venv/bin/python -m pip install --quiet --requirement requirements/bench.txt
 	@touch $@
 
+# Both want other versions of our libraries.
+.bench-api-venv/.ready: requirements/bench-api.txt
+	@test -x .bench-api-venv/bin/python || $(PYTHON) -m venv .bench-api-venv
+	@.bench-api-venv/bin/python -m pip install --quiet --requirement requirements/bench-api.txt
+	@touch $@
+
 # The package wants gradio and other versions of our libraries, so it has its own environment.
 .openenv-venv/.ready: requirements/openenv.txt
 	@test -x .openenv-venv/bin/python || $(PYTHON) -m venv .openenv-venv
@@ -194,4 +204,4 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv .gepa-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv .bench-api-venv .gepa-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""What others meet: traces in, rows of datasets out, and the first page of the dashboard."""
