@@ -263,6 +263,16 @@ class NotResumable(FlywheelError):
     """The run {run} cannot be resumed: {actual}. {way_out}."""
 
 
+class NoRemote(FlywheelError):
+    """There is no other Flywheel to play the runs: {actual} is not set, expected the address of its `flywheel serve` and a token of
+    its role operate. Set FLYWHEEL_REMOTE_URL and FLYWHEEL_REMOTE_TOKEN."""
+
+
+class InstanceNotLent(FlywheelError):
+    """The run {run} plays on an instance that its caller opened, and that instance is not kept any more: expected it until the run
+    has ended. Ask for a new run with an open instance."""
+
+
 class PredictionDiffers(FlywheelError):
     """The run was not planned: {what} {key!r} was used for another request ({actual}). Take a new one, or send the same request again."""
 

@@ -211,6 +211,31 @@ class Settings(BaseSettings):
         description="threads that compute where the model is transformers:FOLDER or llamacpp:FOLDER",
     )
 
+    remote_url: str | None = Field(
+        default=None,
+        description="the address of another Flywheel, which plays the runs of --executor remote; unset: none",
+    )
+    remote_token: SecretStr | None = Field(default=None, description="a token of its role operate")
+    remote_store: str = Field(
+        default="store:",
+        description="where it finds checkpoints that `checkpoint publish` published: DIGEST/peft below this reference",
+    )
+    remote_model: str | None = Field(
+        default=None, description="the model of its policies; unset: the one that its own settings name"
+    )
+    remote_minutes: float = Field(
+        default=15,
+        gt=0,
+        le=1440,
+        description="minutes that a run may take there, and twice as many with the wait for a worker",
+    )
+    remote_dollars: float | None = Field(
+        default=None, gt=0, le=1e6, description="dollars that a run may cost there; unset: any"
+    )
+    remote_logprobs: bool = Field(
+        default=False, description="whether its model gives token ids with their logprobs, which runs for GRPO need"
+    )
+
     policy_wording: Literal["full", "brief"] = Field(
         default="full", description="how much a policy and a demonstration are told; brief is for small models"
     )

@@ -37,6 +37,7 @@ MORE = {
     "model": "models.md",
     "model_tokenizer": "datasets.md",
     "model_gguf": "models.md#in-llamacpp",
+    "remote_url": "executors.md#at-another-flywheel",
     "agent_seconds": "executors.md#an-agent-of-your-own",
     "webhook_networks": "webhooks.md",
 }

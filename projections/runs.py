@@ -17,7 +17,10 @@ OUTSIDE: Final = "ext-"
 POLICIES: Final = frozenset({"policy", "policy-screenshot"})
 """Executors in which a model chooses each action, by the text of a page or by a picture of the window."""
 
-PLANLESS: Final = POLICIES | {"agent", "miniwob-script", "delegation", "delegation-plan"}
+REMOTE: Final = "remote"
+"""The executor whose runs another Flywheel plays, by a policy there."""
+
+PLANLESS: Final = POLICIES | {"agent", "miniwob-script", "delegation", "delegation-plan", REMOTE}
 """Executors whose runs do not follow the recorded plan."""
 
 AGENT: Final = "agent"

@@ -32,7 +32,7 @@ class Assignment:
     `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
     those of the run's artifact. `advice` holds lines for a policy about what helped before, `guidance` the instruction
     that memory holds for tasks like this one, `skills` whole skills for the workers of a delegation loop. `run` is the
-    run's id.
+    run's id, `environment` and `task` name what is played and graded.
     """
 
     instruction: str
@@ -47,6 +47,8 @@ class Assignment:
     guidance: str = ""
     run: str = ""
     skills: tuple[str, ...] = ()
+    environment: str = ""
+    task: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,8 @@ class Job:
             guidance=guidance_text(self.told),
             run=self.run,
             skills=skills_told(self.told),
+            environment=self.environment,
+            task=self.template.oracle_task_id,
         )
 
 

@@ -36,7 +36,7 @@ from ..locks import only_controller
 from ..queries.benchmarks import find_benchmark, first_benchmark_name, is_saturated_now
 from ..queries.champion import present_champion
 from ..queries.verdicts import VerdictRow, find_verdict, verdict_row
-from ..serving.challengers import find_challenger
+from ..serving.challengers import find_challenger, find_referenced
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.missing import describe_missing, read_missing
@@ -74,7 +74,7 @@ def run_gate(
         Test, typer.Option(help="The test that decides; group_sequential and e_process may stop early.")
     ] = "group_sequential",
     executor: Annotated[
-        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy.")
+        Way, typer.Option(help="What plays: a plan over HTTP or in Chromium (browser), or a policy, here or remote.")
     ] = Way.PLAN,
     agent: AgentOf = None,
     advice: AdviceOf = Telling.TASK,
@@ -104,7 +104,8 @@ def run_gate(
     rules = Rules.default(test)
     course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
     with open_project() as house:
-        served, chosen, memory = _challenger_of(house, challenger, Challenger(lora_adapter, challenger_model), model)
+        weights = Challenger(lora_adapter, challenger_model)
+        served, chosen, memory = _challenger_of(house, challenger, weights, model, executor)
         _refuse_other_champion(house, champion)
         _refuse_unlike(house, executor, served, chosen, is_agent=playing_agent is not None)
         frozen = _benchmark(house, benchmark, site)
@@ -149,11 +150,14 @@ class _Served:
 
 
 def _challenger_of(
-    house: House, name: str | None, weights: Challenger, model: str | None
+    house: House, name: str | None, weights: Challenger, model: str | None, executor: Way
 ) -> tuple[_Served, Artifact, Blob]:
     """The challenger that is named, or the champion's memory with other weights, and what policies play it with."""
     if name is not None:
         chosen, memory = artifacts.challenger(house, name)
+        return _Served(house.settings, model, folders_of(house)), chosen, memory
+    if executor is Way.REMOTE:
+        chosen, memory = artifacts.champion_with_weights(house, find_referenced(house, weights))
         return _Served(house.settings, model, folders_of(house)), chosen, memory
     found = find_challenger(house, weights, model)
     chosen, memory = artifacts.champion_with_weights(house, found.weights)
@@ -161,7 +165,10 @@ def _challenger_of(
 
 
 def _way_of(executor: Way, challenger: str | None, adapter: str | None, model: str | None) -> Way:
-    """The executor: a policy where a reference names the challenger. Raises BadParameter unless one is named."""
+    """The executor: a policy, here or remote, where a reference names the challenger.
+
+    Raises BadParameter unless one challenger is named.
+    """
     named = [each for each in (challenger, adapter, model) if each is not None]
     if len(named) != 1:
         raise typer.BadParameter(
@@ -169,9 +176,9 @@ def _way_of(executor: Way, challenger: str | None, adapter: str | None, model: s
         )
     if challenger is not None:
         return executor
-    if executor not in {Way.PLAN, Way.POLICY}:
+    if executor not in {Way.PLAN, Way.POLICY, Way.REMOTE}:
         raise typer.BadParameter(f"weights are played by a policy, and not by {executor.value}: omit --executor")
-    return Way.POLICY
+    return Way.REMOTE if executor is Way.REMOTE else Way.POLICY
 
 
 def _refuse_other_champion(house: House, name: str | None) -> None:
@@ -189,8 +196,15 @@ def _refuse_unlike(house: House, executor: Way, served: _Served, challenger: Art
     Arms of a policy differ in their weights, if these are loaded in this process or by the endpoint, or in what memory
     tells them. Arms of an agent from outside differ in what they are told.
     """
-    refuse_memoryless(executor)
     present = present_champion(house.views()).pointed_artifact()
+    if executor is Way.REMOTE:
+        if present.weights == challenger.weights:
+            raise typer.BadParameter(
+                f"champion and challenger both have the weights {challenger.weights}, and --executor remote tells no "
+                "memory: expected a challenger with other weights, such as ck-3f9a1c22@0"
+            )
+        return
+    refuse_memoryless(executor)
     if executor is not Way.POLICY and not is_agent:
         return
     if present.weights != challenger.weights and (is_agent or not has_weights(served.settings, served.model)):

@@ -75,7 +75,11 @@ TemplatesFile = Annotated[
     ),
 ]
 How = Annotated[
-    Way, typer.Option("--executor", help="How runs are executed: a plan over HTTP or in Chromium, or a model.")
+    Way,
+    typer.Option(
+        "--executor",
+        help="How runs are executed: a plan over HTTP or in Chromium, a model, or another Flywheel (remote).",
+    ),
 ]
 ToldMemory = Annotated[
     bool,
@@ -83,7 +87,10 @@ ToldMemory = Annotated[
 ]
 ModelName = Annotated[
     str | None,
-    typer.Option("--model", help="With --executor policy: another model of the endpoint, or transformers:FOLDER."),
+    typer.Option(
+        "--model",
+        help="With --executor policy: another model of the endpoint, or transformers:FOLDER; with remote, its model.",
+    ),
 ]
 ForGrpo = Annotated[bool, typer.Option("--for-grpo", help="Fail if the executor returns no token ids with logprobs.")]
 MaxParallel = Annotated[int, typer.Option(min=1, max=64, help="Number of runs at the same time.")]

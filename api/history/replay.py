@@ -30,7 +30,7 @@ from eventlog.events import (
 )
 from eventlog.store import EventStore, Position, Recorded
 from projections.costs import PriceBook
-from projections.runs import AGENT, DEMONSTRATION, PLANLESS, POLICIES, is_advised
+from projections.runs import AGENT, DEMONSTRATION, PLANLESS, POLICIES, REMOTE, is_advised
 
 from ..datasets.freeze import ViewsAt
 from ..errors import NotReplayable
@@ -41,7 +41,7 @@ WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
 
 REPLAYED: Final = frozenset(
-    {*WALKED, *POLICIES, DEMONSTRATION, AGENT, *(name for kit in find_kits() for name in kit.executors)}
+    {*WALKED, *POLICIES, DEMONSTRATION, AGENT, REMOTE, *(name for kit in find_kits() for name in kit.executors)}
 )
 """Executors whose runs are replayed, or compared as far as their record allows. Delegation has a replay of its own."""
 

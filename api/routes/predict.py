@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 
 from agents.envs.contract import TaskText
 from agents.models.servers.plan import Challenger, challenger_from_suite
+from agents.rollouts.dispatching.lent_instances import LentInstance
 from agents.suites.in_log import suite_for
 from agents.suites.suite_file import suite_from
 from agents.suites.tasks import refuse_planless, templates_of
@@ -171,6 +172,9 @@ def _request(house: House, by: str, body: PredictBody, key: str | None) -> str:
             max_micro_dollars=_micro(body.max_cost, house.settings.predict_dollars),
             max_seconds=_seconds(body.max_time_minutes, house.settings.predict_minutes),
             page_headers=tuple(sorted(body.page_headers.items())),
+            lent=None
+            if body.instance is None
+            else LentInstance(instance=body.instance.id, repeat=body.instance.repeat),
         ),
     )
 

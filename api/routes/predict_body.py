@@ -24,6 +24,15 @@ def _is_absent(value: object) -> bool:
     return value is None
 
 
+class CallerInstance(FrozenModel):
+    """An instance that the caller opened at the site: its id, and the index that its noise was drawn for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    id: Text
+    repeat: Annotated[int, Field(ge=0, le=2**31)] = 0
+
+
 class PredictBody(FrozenModel):
     """A run that somebody asks for. Fields with an underscore choose how its model draws and which weights it has.
 
@@ -31,7 +40,7 @@ class PredictBody(FrozenModel):
     `profile_id` with `workflow_id`, makes the run part of a session. `max_cost` is in dollars. What is beyond a bound
     is refused, never reduced. `_lora_name`, `_lora_max_rank` and `_lora_scale` say how an adapter is served; the scale
     has to be 1. `_browser_extra_headers` go on every request for pages; each value names a variable of
-    the worker.
+    the worker. `_instance` is an instance that the caller opened and closes: the run restarts it and plays there.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, populate_by_name=True)
@@ -58,6 +67,7 @@ class PredictBody(FrozenModel):
     lora_name: Annotated[Text | None, Field(alias="_lora_name", exclude_if=_is_absent)] = None
     lora_scale: Annotated[float | None, Field(alias="_lora_scale", exclude_if=_is_absent)] = None
     lora_max_rank: Annotated[int | None, Field(alias="_lora_max_rank", exclude_if=_is_absent)] = None
+    instance: Annotated[CallerInstance | None, Field(alias="_instance", exclude_if=_is_absent)] = None
     page_headers: Annotated[
         dict[HeaderName, HeaderReference], Field(alias="_browser_extra_headers", default_factory=dict, max_length=32)
     ]

@@ -17,7 +17,7 @@ from agents.executors.local import FolderOf
 from agents.models.llamacpp.network import PREFIX as LLAMACPP
 from agents.models.llamacpp.network import Kind
 from agents.models.local.network import PREFIX as TRANSFORMERS
-from agents.models.servers.errors import ChallengerUnfit
+from agents.models.servers.errors import ChallengerUnfit, ReferenceMissing
 from agents.models.servers.plan import Artefact, Challenger, ServedBase, Server, ServingPlan, find_mounted, plan_serving
 from eventlog.errors import CheckpointMissing
 from eventlog.weights_folder import DESCRIPTION, file_digest, folder_digest, read_base, read_checkpoint
@@ -80,6 +80,20 @@ def find_challenger(house: House, wanted: Challenger, model: str | None = None) 
         settings = settings.model_copy(update={"model_gguf": _MERGED.get(place.form, settings.model_gguf)})
         return ReferencedWeights(state.checkpoint, model, plan, settings, _instead(folder_of, state.checkpoint, file))
     return ReferencedWeights(state.checkpoint, model, plan, settings, _instead(folder_of, state.checkpoint, path))
+
+
+def find_referenced(house: House, wanted: Challenger) -> str:
+    """Digest of the checkpoint at a challenger's reference, by the log; what would serve it is not looked at.
+
+    Raises ReferenceMissing and its kin, ReferenceChanged, ChallengerUnfit, CheckpointMissing, CheckpointAltered.
+    """
+    reference, mounts = wanted.adapter or wanted.model, house.settings.mounts
+    if reference is None:
+        raise ChallengerUnfit(actual="no reference", expected="/path or volume:/path")
+    path = Path(find_mounted(reference, {name: PurePosixPath(place) for name, place in mounts.items()}))
+    if not path.exists():
+        raise ReferenceMissing(actual=reference, path=path)
+    return _state_at(house.views(), reference, path).checkpoint
 
 
 def look_up(path: PurePosixPath) -> Artefact | None:

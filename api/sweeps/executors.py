@@ -21,6 +21,7 @@ from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.outside.agent_spec import AgentSpec, agent_options
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import SCREENSHOT_NAME, PolicyExecutor, over_http
+from agents.executors.remote.executor import RemotePolicies
 from agents.executors.surface import Surface
 from agents.learning.advice import Audience
 from agents.learning.inspection import Inspector
@@ -28,12 +29,13 @@ from agents.models.errors import NotOffered
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
-from projections.runs import is_agent
+from projections.runs import REMOTE, is_agent
 
 from ..errors import OtherExecutor, WrongWay
 from ..settings import Settings
 from .agents import agent_executor
 from .models import agent_model, has_weights, local_folder, local_host, weights_endpoint
+from .remote import remote_policies
 
 
 class Way(StrEnum):
@@ -45,11 +47,12 @@ class Way(StrEnum):
     DELEGATION = "delegation"
     DELEGATION_PLAN = "delegation-plan"
     DEMONSTRATION = "demonstration"
+    REMOTE = "remote"
     # The executors of kits are choices of the same option; a name in this body would become a choice too.
     vars().update({name.upper().replace("-", "_"): name for kit in find_kits() for name in kit.executors})
 
 
-MODELLED = frozenset({Way.POLICY, Way.DELEGATION, Way.DELEGATION_PLAN})
+MODELLED = frozenset({Way.POLICY, Way.DELEGATION, Way.DELEGATION_PLAN, Way.REMOTE})
 """Executors of a model."""
 
 _ANYWHERE = frozenset({Way.POLICY, Way.DELEGATION})
@@ -76,13 +79,11 @@ def executor_of(
     `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
     `journal_of`. On an environment `inside` this process only a policy, a loop of policies and the executors of its kit
     can play.
-    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, NotOffered, BadEndpoint, BaseUnfit, LibrariesMissing,
-    NotConverted, BadSetting.
+    Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, NoRemote, NotOffered, BadEndpoint, BaseUnfit,
+    LibrariesMissing, NotConverted, BadSetting.
     """
     if agent is not None:
-        if inside is not None and not isinstance(inside.environment, EpisodeEnvironment):
-            raise WrongWay(actual="agent", expected=" or ".join((*inside.executors, Way.POLICY)))
-        with agent_executor(agent, settings, None if inside is None else inside.opening) as playing:
+        with _outside_agent(agent, settings, inside) as playing:
             yield playing
         return
     own = {} if inside is None else inside.executors
@@ -105,8 +106,19 @@ def executor_of(
                 yield DelegationExecutor(policy, journal_of, walks=way is Way.DELEGATION_PLAN)
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
+        case Way.REMOTE:
+            with remote_policies(settings, model) as remote:
+                yield remote
         case _:
             yield own[way.value]
+
+
+@contextmanager
+def _outside_agent(agent: AgentSpec, settings: Settings, inside: Inside | None) -> Iterator[AgentExecutor]:
+    if inside is not None and not isinstance(inside.environment, EpisodeEnvironment):
+        raise WrongWay(actual="agent", expected=" or ".join((*inside.executors, Way.POLICY)))
+    with agent_executor(agent, settings, None if inside is None else inside.opening) as playing:
+        yield playing
 
 
 @contextmanager
@@ -156,6 +168,8 @@ def recorded_as(executor: Executor) -> tuple[str | None, str | None]:
     if isinstance(executor, AgentExecutor):
         return executor.agent.recorded_name, executor.agent.text
     name = None if executor.name == PLAN.name else executor.name
+    if isinstance(executor, RemotePolicies):
+        return name, executor.model_name
     if isinstance(executor, PolicyExecutor | LocalPolicies | EndpointPolicies | DelegationExecutor):
         return name, executor.model.name
     return name, None
@@ -195,7 +209,8 @@ def worker_of(sweep: SweepPlanned) -> str:
     """The worker command that plays a sweep's queued jobs."""
     if is_agent(sweep.executor):
         return f"flywheel worker --site {sweep.environment} {options_of(sweep)}"
-    model = f"FLYWHEEL_MODEL={_without_api(sweep.model)} " if sweep.model else ""
+    variable = "FLYWHEEL_REMOTE_MODEL" if sweep.executor == REMOTE else "FLYWHEEL_MODEL"
+    model = f"{variable}={_without_api(sweep.model)} " if sweep.model else ""
     executor = f" {_way_options(sweep.executor)}" if sweep.executor else ""
     return f"{model}flywheel worker --site {sweep.environment}{executor}"
 

@@ -11,6 +11,8 @@ from typing import Final
 from agents.models.llamacpp.network import PREFIX as LLAMACPP
 from agents.models.local.host import base_model_name
 from agents.models.local.network import PREFIX as TRANSFORMERS
+from agents.rollouts.dispatching.lent_instances import LentInstance, keep_lent, return_lent
+from agents.rollouts.dispatching.profiles import TableKeeper
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue
 from agents.rollouts.record import abandon
 from agents.rollouts.sweep import SeedSweep, plan_sweep, refuse_frozen, siblings_of
@@ -43,7 +45,8 @@ class Prediction:
 
     `request` is the digest of what was asked, `key` the caller's idempotency key. Runs with one `group` are siblings.
     `model` is the model's name in the log. The run costs at most `max_micro_dollars` and takes at most `max_seconds`;
-    its pages get the headers whose values are in the named variables of the worker.
+    its pages get the headers whose values are in the named variables of the worker. It plays on the instance that was
+    `lent` for it, if any.
     """
 
     environment: str
@@ -62,6 +65,7 @@ class Prediction:
     max_micro_dollars: int | None = None
     max_seconds: int | None = None
     page_headers: tuple[tuple[str, str], ...] = ()
+    lent: LentInstance | None = None
 
 
 def recorded_model_name(house: House, model: str | None) -> str:
@@ -123,19 +127,22 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     )
     plan = Append(f"sweep/{sweep}", (event,), ACTOR, expect=_version(house, sweep))
     further = [Append(stream, (requested,), ACTOR, expect=0), *_terms(asked, spec.spec_id)]
+    if asked.lent is not None:
+        keep_lent(TableKeeper(house.engine), spec.spec_id, asked.lent)  # before a worker can take the job
     result = queue.plan(plan, [ticket], further, alone=None if asked.state_key is None else ticket.state)
     return None if isinstance(result, Rejected) else spec.spec_id
 
 
 def _terms(asked: Prediction, run: str) -> list[Append]:
-    if asked.max_micro_dollars is None and asked.max_seconds is None and not asked.page_headers:
-        return []
     terms = RunTermsSet(
         run=run,
         max_micro_dollars=asked.max_micro_dollars,
         max_seconds=asked.max_seconds,
         page_headers=asked.page_headers,
+        instance=None if asked.lent is None else asked.lent.digest,
     )
+    if terms == RunTermsSet(run=run, max_micro_dollars=None, max_seconds=None, page_headers=()):
+        return []
     return [Append(prediction_stream(run), (terms,), ACTOR, expect=0)]
 
 
@@ -191,6 +198,7 @@ def cancel_prediction(house: House, run: str, by: str) -> bool:
         job = replace(job, pieces=(), candidate=None)
     if abandon(job, house.store, house.blobs, planned.executor or "plan", f"cancelled by {by}") is None:
         return False
+    return_lent(TableKeeper(house.engine), run)
     cancelled = RunCancelled(run=run, by=by)
     house.store.append([Append(prediction_stream(run), (cancelled,), ACTOR, key=f"cancelled:{run}")])
     return True

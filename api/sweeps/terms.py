@@ -6,15 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
+from agents.envs.lent import LentEnvironment
 from agents.executors.terms import RunTerms, under_terms
 from agents.rollouts.dispatching.checkpoints import resume_answers
+from agents.rollouts.dispatching.lent_instances import find_lent, return_lent
 from agents.rollouts.dispatching.profiles import TableKeeper
 from agents.rollouts.dispatching.queue import JobTicket
 from agents.rollouts.dispatching.state_keys import StateKey
 from agents.rollouts.play import Means
+from eventlog.events import RunTermsSet
 from projections.runs import POLICIES
 
-from ..errors import HeaderUnset
+from ..errors import HeaderUnset, InstanceNotLent
 from ..house import House
 from ..queries.predictions import PREFIX, terms_of
 from ..settings import read_secret
@@ -30,7 +33,7 @@ def time_limit_of(house: House, ticket: JobTicket, longest_s: float) -> float:
 def means_of_run(house: House, means: Means, ticket: JobTicket, state: StateKey) -> Iterator[Means]:
     """The means to play a queued run: those of its sweep, under its own terms if somebody asked for it over REST.
 
-    Raises HeaderUnset.
+    Raises HeaderUnset, InstanceNotLent.
     """
     if not ticket.sweep.startswith(PREFIX):
         yield means
@@ -39,10 +42,22 @@ def means_of_run(house: House, means: Means, ticket: JobTicket, state: StateKey)
     headers = {} if found is None else {name: _header_value(value, name) for name, value in found.page_headers}
     most = None if found is None else found.max_micro_dollars
     is_drawn = means.executor.name in POLICIES
-    keeping = resume_answers(TableKeeper(house.engine), state) if is_drawn else nullcontext()
+    keeper = TableKeeper(house.engine)
+    lent = None if found is None or found.instance is None else _lent_environment(keeper, means, found)
+    keeping = resume_answers(keeper, state) if is_drawn else nullcontext()
     with keeping as log:
         terms = RunTerms(means.book, means.stopwatch, most, headers, log)
-        yield replace(means, executor=under_terms(means.executor, terms))
+        yield replace(means, executor=under_terms(means.executor, terms), environment=lent or means.environment)
+    if lent is not None:
+        return_lent(keeper, ticket.spec)
+
+
+def _lent_environment(keeper: TableKeeper, means: Means, terms: RunTermsSet) -> LentEnvironment:
+    """The site with the instance of a run that plays on no other one. Raises InstanceNotLent."""
+    found = find_lent(keeper, terms.run)
+    if found is None or found.digest != terms.instance:
+        raise InstanceNotLent(run=terms.run)
+    return LentEnvironment(means.environment, found.instance, found.repeat)
 
 
 def _header_value(reference: str, header: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from .event import Count, Digest, Event, Name
 
@@ -29,7 +31,8 @@ class RunCancelled(Event):
 class RunTermsSet(Event):
     """Limits on the cost and time of a requested run, and the headers that its pages need.
 
-    The value of a header is the name of a variable of the worker. None: no limit beside the worker's own.
+    The value of a header is the name of a variable of the worker. None: no limit beside the worker's own. `instance` is
+    the SHA-256 of the id of an instance that the caller opened and closes: the run is played on that one alone.
     """
 
     type: Literal["RunTermsSet"] = "RunTermsSet"
@@ -37,3 +40,4 @@ class RunTermsSet(Event):
     max_micro_dollars: Count | None
     max_seconds: Count | None
     page_headers: tuple[tuple[str, str], ...]
+    instance: Annotated[Digest | None, Field(exclude_if=lambda instance: instance is None)] = None

@@ -19,6 +19,7 @@ from .state_keys import StateKey, plain_name
 _HAND_OUT = text("""INSERT INTO profiles AS p (name, ticket) VALUES (:name, 1)
     ON CONFLICT (name) DO UPDATE SET ticket = p.ticket + 1 RETURNING ticket, body""")
 _DISCARD = text("DELETE FROM profiles WHERE name = :name AND ticket = :ticket")
+_READ = text("SELECT body FROM profiles WHERE name = :name")
 _HAND_IN = text("UPDATE profiles SET body = :body, at = now() WHERE name = :name AND ticket = :ticket")
 
 
@@ -74,6 +75,12 @@ class TableKeeper:
         with self.engine.begin() as connection:
             values = {"name": name, "ticket": ticket, "body": profile}
             return connection.execute(_HAND_IN, values).rowcount == 1
+
+    def read_profile(self, name: str) -> bytes | None:
+        """The profile as it was handed in last, without a ticket; None if there is none."""
+        with self.engine.connect() as connection:
+            body = connection.execute(_READ, {"name": name}).scalar_one_or_none()
+        return None if body is None else bytes(body)
 
     def discard(self, name: str, ticket: int) -> None:
         """Delete a profile if the ticket is the newest."""
