@@ -29,6 +29,7 @@ from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_b
 from ..serving.errors import BadCall, PromptTooLarge, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
 from ..serving.local_upstream import LocalChampion, LocalUpstream
+from ..serving.told_memory import HEADER, MemoryTeller, with_memory
 from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
@@ -49,6 +50,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Open the connections to the model server while the application runs."""
     house: House = app.state.house
     champion: LocalChampion | None = app.state.champion
+    app.state.memory = MemoryTeller(house)
     if champion is None:
         app.state.upstream = open_upstream(house.settings)
         app.state.capture = Capture(house, served_tokens(house.settings))
@@ -120,6 +122,8 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
             del raw
         upstream = check_upstream(request.app.state.upstream, dialect)
         opening = _run_opening(request, token, run)
+        if (site := request.headers.get(HEADER)) is not None:
+            opening, body, call = await to_thread.run_sync(_tell_memory, request, dialect, opening, (body, call), site)
         capture: Capture = request.app.state.capture
         if not capture.is_open(opening):
             await to_thread.run_sync(_open_run, capture, opening, upstream, call.model)
@@ -138,6 +142,19 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
     return StreamingResponse(
         _close_after(parts, lease), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
     )
+
+
+def _tell_memory(
+    request: Request, dialect: CallDialect, opening: RunOpening, asked: tuple[dict[str, Any], ModelCall], site: str
+) -> tuple[RunOpening, dict[str, Any], ModelCall]:
+    """A call with what memory tells of a site put in front of it; what is recorded is what the model reads."""
+    body, call = asked
+    teller: MemoryTeller = request.app.state.memory
+    told = teller.tell_run(opening, call, site)
+    if told.paragraph:
+        body = dialect.advise(body, told.paragraph)
+        call = dialect.read_call(body)
+    return with_memory(opening, told), body, call
 
 
 def _open_run(capture: Capture, opening: RunOpening, upstream: AnyUpstream, model: str) -> None:

@@ -13,6 +13,7 @@ from eventlog.blobs import Blob
 from eventlog.blobs.conversations import link_messages
 from eventlog.blobs.postgres import without_flush
 from eventlog.events import (
+    Applied,
     Artifact,
     Memory,
     ModelCalled,
@@ -50,7 +51,8 @@ NOTHING: Final = Blob(JSON_TYPE, b"[]")
 class RunOpening:
     """A caller's description of a run that it begins; `group` joins the runs of one instance of a task.
 
-    `weights` are those of the model that it calls first.
+    `weights` are those of the model that it calls first, `memory` is what it is told of (None: no memory is known of
+    it), and `applied` are the pieces of it.
     """
 
     run: str
@@ -58,6 +60,8 @@ class RunOpening:
     group: str
     task: str
     weights: str = "base"
+    memory: Memory | None = None
+    applied: tuple[Applied, ...] = ()
 
     @property
     def actor(self) -> str:
@@ -153,7 +157,11 @@ class Capture:
 
     def _start_event(self, opening: RunOpening) -> RunStarted:
         self.house.blobs.put([NOTHING])
-        return outside_start(opening.run, opening.group, opening.task, SWEEP, EXECUTOR, opening.weights)
+        start = outside_start(opening.run, opening.group, opening.task, SWEEP, EXECUTOR, opening.weights)
+        if opening.memory is None:
+            return start
+        artifact = Artifact(weights=opening.weights, memory=opening.memory)
+        return start.model_copy(update={"artifact": artifact, "applied": opening.applied})
 
 
 def outside_start(run: str, group: str, task: str, sweep: str, executor: str, weights: str = "base") -> RunStarted:

@@ -22,9 +22,14 @@ _NAME: Final = re.compile(r"(?:(?P<base>base)|ck-(?P<digest>[0-9a-f]{8,64}))@(?P
 _EXPECTED: Final = "champion, base@N, or ck-DIGEST@N of a checkpoint on the served base, with N up to the log's head"
 
 
+def names_artifact(name: str) -> bool:
+    """True for the name of an artifact, such as `base@0`."""
+    return _NAME.fullmatch(name) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class NamedModels:
-    """The artifacts on one base that can be called by name. Memory is told to no caller, so their weights decide."""
+    """The artifacts on one base that can be called by name. Their weights decide which model answers."""
 
     house: House
     base: str
