@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from threading import Event
+from threading import Event, current_thread
 from typing import Any, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from agents.models.errors import AdapterUnfit, DrawingFailed, LogitsBroken, ModelClosed
 from agents.models.local.adapters import Adapter
-from agents.models.local.batches import Ask, Batches
+from agents.models.local.batches import Ask, Batches, SampledTokens
 from agents.models.local.cells import Beginnings, Cells
 from agents.models.local.engine import Network
 from eventlog.events import Sampling
@@ -109,3 +109,31 @@ def test_an_answer_that_ended_is_given_out_whatever_comes_of_keeping_it(monkeypa
     monkeypatch.setattr(Beginnings, "keep", full)
     with drawing(Counting()) as batches:
         assert batches.draw(ask("base", 2)).result().ids == (END,)
+
+
+def test_rows_that_are_sampled_side_by_side_get_the_tokens_that_they_get_one_after_another() -> None:
+    class Seen(Counting):
+        """Logits of many words, and the threads that sample from them."""
+
+        def _logits(self, _weights: str, tokens: Sequence[int]) -> NDArray[Any]:
+            draw = np.random.default_rng([*tokens])
+            return draw.normal(size=(len(tokens), 5000)).astype(np.float32)
+
+    def play(threads: int) -> tuple[list[SampledTokens], set[str]]:
+        network, names = Seen(), set[str]()
+
+        def note(_: object) -> bool:
+            names.add(current_thread().name)
+            return False
+
+        with closing(Batches("tiny", lambda: cast("Network", network), threads)) as batches:
+            sampling = Sampling(temperature_micro=700_000, top_p_micro=950_000, max_tokens=6, seed=3)
+            asked = [Ask("base", (row,), sampling, row, frozenset(), note) for row in range(4)]
+            found = [batches.draw(each) for each in asked]
+            network.let.set()
+            return [each.result() for each in found], names
+
+    (one, alone), (several, beside) = play(1), play(3)
+    assert [(each.ids, each.logprobs) for each in several] == [(each.ids, each.logprobs) for each in one]
+    assert len(alone) == 1
+    assert any("samples from" in name for name in beside)

@@ -106,6 +106,11 @@ class ModelEngine(Protocol):
         """True if its logprobs are those of the weights that would be trained, but for rounding."""
         ...
 
+    @property
+    def threads(self) -> int:
+        """Threads that may compute."""
+        ...
+
     def refuse_missing(self, what: object, /) -> None:
         """Raise LibrariesMissing for the model `what` if the library is not installed."""
         ...

@@ -49,7 +49,7 @@ class Host:
         self._engine.refuse_missing(self.folder.path)
         self.dialogue = Dialogue(self.folder)
         self.name = base_model_name(self.folder.digest, self._engine.prefix)
-        self.batches = Batches(self.name, lambda: self._engine.load(self.folder))
+        self.batches = Batches(self.name, lambda: self._engine.load(self.folder), self._engine.threads)
         self.offers = replace(OFFERS, logprobs=self._engine.is_exact)
         self.must_stay: Callable[[str], bool] = lambda _: False
         self._base = LocalModel(self, BASE)
