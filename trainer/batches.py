@@ -92,31 +92,10 @@ class Policy:
         at_once = MOST_LOGITS // (len(chosen) * int(causal.config.vocab_size))
         if at_once >= batch.width or causal.config.model_type not in ARCHITECTURES:
             logits = self.model(**inputs, logits_to_keep=batch.width + 1, use_cache=False).logits[:, :-1]
-            return self._of(logits, chosen)
+            return logprobs_of(logits, chosen, self.temperature)
         decoder, head = causal.base_model, causal.get_output_embeddings()
         states = decoder(**inputs, use_cache=False).last_hidden_state[:, -batch.width - 1 : -1]
-        return self._in_parts(head, states, chosen, max(1, at_once))
-
-    def _of(self, logits: Tensor, chosen: Tensor) -> Tensor:
-        """Log-probabilities of the chosen tokens, from logits of all tokens."""
-        import torch
-
-        exact = logits if logits.dtype == torch.float64 else logits.float()
-        return torch.log_softmax(exact / self.temperature, -1).gather(-1, chosen[..., None])[..., 0]
-
-    def _in_parts(self, head: Any, states: Tensor, chosen: Tensor, size: int) -> Tensor:
-        """The same from hidden states, `size` positions at a time; no logits are kept for the backward pass."""
-        import torch
-        from torch.utils.checkpoint import checkpoint
-
-        def part(own: Tensor, tokens: Tensor) -> Tensor:
-            return self._of(head(own), tokens)
-
-        found = [
-            checkpoint(part, own, tokens, use_reentrant=False)
-            for own, tokens in zip(states.split(size, 1), chosen.split(size, 1), strict=True)
-        ]
-        return torch.cat(found, 1)
+        return logprobs_in_parts(head, states, chosen, self.temperature, max(1, at_once))
 
     def score(self, frame: pl.DataFrame, rows: Sequence[int], rows_per_pass: int) -> dict[int, Tensor]:
         """The log-probabilities of the completion tokens of some rows, without gradients, on the CPU."""
@@ -130,6 +109,29 @@ class Policy:
                 for row, values, length in zip(taken, scored, part["completion_ids"].list.len(), strict=True):
                     found[row] = values[:length].clone()
         return found
+
+
+def logprobs_of(logits: Tensor, chosen: Tensor, temperature: float = 1.0) -> Tensor:
+    """Log-probabilities of the chosen tokens, from logits of all tokens."""
+    import torch
+
+    exact = logits if logits.dtype == torch.float64 else logits.float()
+    return torch.log_softmax(exact / temperature, -1).gather(-1, chosen[..., None])[..., 0]
+
+
+def logprobs_in_parts(head: Any, states: Tensor, chosen: Tensor, temperature: float, size: int) -> Tensor:
+    """The same from hidden states, `size` positions at a time; no logits are kept for the backward pass."""
+    import torch
+    from torch.utils.checkpoint import checkpoint
+
+    def part(own: Tensor, tokens: Tensor) -> Tensor:
+        return logprobs_of(head(own), tokens, temperature)
+
+    found = [
+        checkpoint(part, own, tokens, use_reentrant=False)
+        for own, tokens in zip(states.split(size, 1), chosen.split(size, 1), strict=True)
+    ]
+    return torch.cat(found, 1)
 
 
 def pieces(frame: pl.DataFrame, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:

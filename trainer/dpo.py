@@ -16,7 +16,7 @@ from .bases import load_tokenizer
 from .request import DpoConfig
 from .rows import TrainingRows
 from .start import Emit, StageStart, policy_model
-from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
+from .trl_settings import kind_for, on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -43,7 +43,7 @@ def make_dpo_trainer(start: StageStart, rows: TrainingRows, config: DpoConfig, f
         loss_type="sigmoid",
         max_length=None,
     )
-    return sharing_trainer(_trainer_class(), config.pairs_per_step, start)(
+    return sharing_trainer(kind_for(_trainer_class(), config, start), config.pairs_per_step, start)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list(rows.frame.select(PER_TOKEN["dpo"]).to_dicts()),

@@ -18,7 +18,7 @@ from .errors import GroupsUneven, NotSupported
 from .request import GrpoConfig
 from .rows import TrainingRows
 from .start import Emit, StageStart
-from .trl_settings import on_one_device, run_trainer, settings
+from .trl_settings import kind_for, on_one_device, run_trainer, settings
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -63,7 +63,7 @@ def make_grpo_trainer(
 
     _refuse_split_runs(rows, config)
 
-    return _trainer_class(reference)(
+    return kind_for(_trainer_class(reference), config, start)(
         model=model,
         args=on_one_device(arguments(start, rows, batches, config, folder)),
         train_dataset=datasets.Dataset.from_dict(prompts(batches)),

@@ -1,8 +1,8 @@
 """How much memory a forward and backward pass needs, how much there is, and how many rows go through at once.
 
 The estimate counts what torch keeps for the backward pass of a Transformers decoder in float32: for each token, layer
-and hidden unit about `_UNITS` numbers, `_INNER` for each unit of the feed-forward, the attention scores of each head,
-and several copies of the logits. Measured on SmolLM2-135M, see docs/training.md.
+and hidden unit about `_UNITS` numbers, `_INNER` for each unit of the feed-forward, and the attention scores of each
+head. Measured on SmolLM2-135M, see docs/training.md. Logits are computed in parts, so they count once and not by row.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import polars as pl
 
 from eventlog.weights_folder import CONFIG, Base
 
+from .batches import MOST_LOGITS
 from .request import Config, DpoConfig, GrpoConfig, WarmupConfig
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ _UNITS: Final = 20
 _INNER: Final = 8
 _LOGITS: Final = 5
 _SCORES: Final = 3
+_TILE: Final = (4096, 32768)
+"""Tokens and vocabulary of the largest tile of logits that TRL computes at once."""
 _FLOAT: Final = 4
 _SHARE: Final = 0.6
 """Share of the free memory that a pass may take: allocators keep freed blocks, and other processes want some."""
@@ -82,37 +85,53 @@ def bytes_per_row(sizes: Sizes, tokens: int, *, is_checkpointed: bool) -> int:
     """Bytes that a pass needs for one row of this many tokens; checkpointing keeps the activations of one layer."""
     of_layer = tokens * (_UNITS * sizes.hidden + _INNER * sizes.inner) + _SCORES * sizes.heads * tokens * tokens
     kept = of_layer + sizes.layers * tokens * sizes.hidden if is_checkpointed else sizes.layers * of_layer
-    return _FLOAT * (kept + _LOGITS * tokens * sizes.vocabulary)
+    return _FLOAT * kept
 
 
-def plan_pass(per_row: int, step: int, asked: int | None, available: int | None, last: int = 0) -> PassPlan:
-    """As many rows a pass as fit into the free memory, at most `asked` and at least one.
+def bytes_of_logits(sizes: Sizes, tokens: int, *, in_tiles: bool) -> int:
+    """Bytes that the logits of this many tokens need at once: in TRL's tiles, or in parts of our own."""
+    whole = tokens * sizes.vocabulary
+    at_once = min(tokens, _TILE[0]) * min(sizes.vocabulary, _TILE[1]) if in_tiles else min(whole, MOST_LOGITS)
+    return _FLOAT * _LOGITS * at_once
+
+
+def plan_pass(
+    per_row: int, step: int, asked: int | None, available: int | None, last: int = 0, reserve: int = 0
+) -> PassPlan:
+    """As many rows a pass as fit into the free memory beside the `reserve`, at most `asked` and at least one.
 
     Passes are of equal size: if a step does not go at once, their number of rows divides the `step`, and the `last`
     step of an epoch (0: none is smaller).
     """
-    most = _fitting_rows(per_row, step if asked is None else min(step, asked), available)
+    most = _fitting_rows(per_row, step if asked is None else min(step, asked), available, reserve)
     whole = gcd(step, last) if last and most < step else step
     rows = next(size for size in range(min(most, whole), 0, -1) if whole % size == 0)
-    return PassPlan(rows, rows * per_row, available)
+    return PassPlan(rows, reserve + rows * per_row, available)
 
 
 def plan_stage(config: Config | WarmupConfig, base: Base, device: Device, frame: pl.DataFrame) -> PassPlan:
     """The passes of a stage over these rows, by its longest row and the device's free memory."""
     count, tokens = len(frame), _longest(frame)
-    per_row = bytes_per_row(sizes_of(base), tokens, is_checkpointed=config.checkpointing)
+    sizes = sizes_of(base)
+    per_row = bytes_per_row(sizes, tokens, is_checkpointed=config.checkpointing)
     free = free_bytes(device)
     available = free if free is None or device.is_cuda else free // device.processes
     if isinstance(config, GrpoConfig):
-        rows = _fitting_rows(per_row, min(config.rows_per_pass, count), available)
-        return PassPlan(rows, rows * per_row, available)
+        most = min(config.rows_per_pass, count)
+        reserve = bytes_of_logits(sizes, most * tokens, in_tiles=config.backend == "trl")
+        rows = _fitting_rows(per_row, most, available, reserve)
+        return PassPlan(rows, reserve + rows * per_row, available)
     whole = config.pairs_per_step if isinstance(config, DpoConfig) else config.rows_per_step
     step = min(whole, count)
     last = count % step if config.steps > count // step else 0
     per_item = 2 * per_row if isinstance(config, DpoConfig) else per_row
     asked = config.rows_per_pass
     asked = max(1, asked // 2) if asked is not None and isinstance(config, DpoConfig) else asked
-    return plan_pass(per_item, step // device.processes, asked, available, last // device.processes)
+    own = step // device.processes
+    reserve = bytes_of_logits(
+        sizes, own * (per_item // per_row) * tokens, in_tiles=not isinstance(config, WarmupConfig)
+    )
+    return plan_pass(per_item, own, asked, available, last // device.processes, reserve)
 
 
 def _longest(frame: pl.DataFrame) -> int:
@@ -122,9 +141,9 @@ def _longest(frame: pl.DataFrame) -> int:
     return widths["prompt_ids"] + max(widths[name] for name in names)
 
 
-def _fitting_rows(per_row: int, most: int, available: int | None) -> int:
-    """As many rows as fit into the free memory: at least one, at most `most`."""
-    return most if available is None else min(most, max(1, int(available * _SHARE) // max(1, per_row)))
+def _fitting_rows(per_row: int, most: int, available: int | None, reserve: int) -> int:
+    """As many rows as fit into the free memory beside the reserve: at least one, at most `most`."""
+    return most if available is None else min(most, max(1, (int(available * _SHARE) - reserve) // max(1, per_row)))
 
 
 def free_bytes(device: Device) -> int | None:

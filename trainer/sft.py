@@ -10,7 +10,7 @@ from .bases import load_tokenizer
 from .request import SftConfig
 from .rows import TrainingRows
 from .start import Emit, StageStart, policy_model
-from .trl_settings import on_one_device, run_trainer, settings, sharing_trainer
+from .trl_settings import kind_for, on_one_device, run_trainer, settings, sharing_trainer
 
 if TYPE_CHECKING:
     from peft import PeftModel
@@ -38,7 +38,7 @@ def make_sft_trainer(start: StageStart, rows: TrainingRows, config: SftConfig, f
         packing=False,
         dataset_kwargs={"skip_prepare_dataset": True},
     )
-    return sharing_trainer(SFTTrainer, config.rows_per_step, start)(
+    return sharing_trainer(kind_for(SFTTrainer, config, start), config.rows_per_step, start)(
         model=policy_model(start),
         args=on_one_device(arguments),
         train_dataset=datasets.Dataset.from_list([_example(row) for row in rows.frame.iter_rows(named=True)]),

@@ -25,6 +25,9 @@ def refuse_unshared(config: Config, rows: int, processes: int) -> None:
     if config.processes != processes:
         actual = f"the configuration sets {config.processes} processes, but {processes} is running"
         raise NotSupported(backend="trainer", actual=actual, expected="a start by `python -m trainer`")
+    if config.sharded and processes == 1:
+        actual = "`sharded` in one process, which holds all weights"
+        raise NotSupported(backend="trainer", actual=actual, expected="`processes` of 2 or more")
     if isinstance(config, GrpoConfig):
         if config.backend == "own" and processes > 1:
             actual = f"the configuration sets {processes} processes"

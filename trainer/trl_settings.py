@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from .request import Config
+from .sharding import gather_trained, sharded_trainer
 from .shares import share_out
 from .start import Emit, StageStart, step_line
 
@@ -65,6 +66,11 @@ def sharing_trainer(kind: Any, size: int, start: StageStart) -> Any:
     return Sharing
 
 
+def kind_for(kind: Any, config: Config, start: StageStart) -> Any:
+    """A TRL trainer; if the configuration says so, one whose processes each hold a part of the weights."""
+    return sharded_trainer(kind, start.device) if config.sharded else kind
+
+
 def on_one_device(arguments: Any) -> Any:
     """Restrict the arguments to one device per process; by default one process would use them all."""
     arguments._n_gpu = min(arguments.n_gpu, 1)
@@ -78,6 +84,10 @@ def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:
     class Lines(TrainerCallback):  # type: ignore[misc]
         """Emits the metrics that TRL logs for a step."""
 
+        def on_train_begin(self, *_given: Any, **_named: Any) -> None:
+            if (shards := getattr(trainer, "shards", None)) is not None:
+                emit(shards)
+
         def on_log(self, _args: Any, state: Any, _control: Any, logs: Any = None, **_rest: Any) -> None:
             if logs and "loss" in logs:
                 emit(step_line(state.global_step, float(logs["loss"]), **measures(logs)))
@@ -86,4 +96,5 @@ def run_trainer(trainer: Trainer, emit: Emit, measures: Measures) -> PeftModel:
     trainer.add_callback(Lines())
     trainer.train()
     trained: PeftModel = trainer.accelerator.unwrap_model(trainer.model)
+    gather_trained(trained)
     return trained

@@ -19,8 +19,10 @@ import polars as pl
 from eventlog.chain import canonical
 from eventlog.weights_folder import Base, folder_digest, read_base
 
+from . import batches
 from .bases import check_rows, load_model, load_tokenizer
 from .devices import prepare_device, runtime
+from .gguf_names import ARCHITECTURES
 from .memory import plan_stage
 from .request import WarmupConfig, WarmupRequest
 from .rows import TrainingRows, read_rows
@@ -67,14 +69,14 @@ def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, ro
         model.gradient_checkpointing_enable({"use_reentrant": False})
     pad = int(load_tokenizer(base).pad_token_id or 0)
     optimizer = torch.optim.AdamW(model.parameters(), lr=float(config.learning_rate), weight_decay=0.01)
-    batches = islice(_batches(len(rows.frame), config), config.steps)
-    for step, taken in enumerate(batches, start=1):
+    steps = islice(_batches(len(rows.frame), config), config.steps)
+    for step, taken in enumerate(steps, start=1):
         optimizer.zero_grad()
         tokens = _tokens(rows.frame[list(taken)])
         value = 0.0
         for first in range(0, len(taken), rows_per_pass):
             part = rows.frame[list(taken[first : first + rows_per_pass])]
-            loss = model(**collate_supervised(part, pad, device), use_cache=False).loss
+            loss = supervised_loss(model, collate_supervised(part, pad, device))
             share = 1.0 if len(part) == len(taken) else _tokens(part) / tokens
             value += float(loss.detach()) * share
             (loss * share).backward()
@@ -83,6 +85,22 @@ def _train(base: Base, rows: TrainingRows, config: WarmupConfig, device: str, ro
         optimizer.step()
         emit(line)
     return model.to("cpu")
+
+
+def supervised_loss(model: Any, inputs: dict[str, Tensor]) -> Tensor:
+    """Mean of -log π over the labelled tokens. Where all logits would be large, they are computed in parts."""
+    labels = inputs["labels"]
+    at_once = batches.MOST_LOGITS // (len(labels) * int(model.config.vocab_size))
+    if at_once >= labels.shape[1] or model.config.model_type not in ARCHITECTURES:
+        loss: Tensor = model(**inputs, use_cache=False).loss
+        return loss
+    own = {name: each for name, each in inputs.items() if name != "labels"}
+    states = model.base_model(**own, use_cache=False).last_hidden_state[:, :-1]
+    chosen = labels[:, 1:]
+    said = chosen != _IGNORED
+    head = model.get_output_embeddings()
+    found = batches.logprobs_in_parts(head, states, chosen.clamp(min=0), 1.0, max(1, at_once))
+    return -(found * said).sum() / said.sum()
 
 
 def _tokens(frame: pl.DataFrame) -> int:

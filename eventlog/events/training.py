@@ -89,10 +89,12 @@ class _Adapting(_Steps):
     """The fields of every stage that trains an adapter. `lora` None means that of the parent, or the default.
 
     `processes` divide each step into equal parts. A value of 1 is omitted when stored, so stage names stay the same.
+    With `sharded` each of them holds a part of the weights instead of all.
     """
 
     lora: Lora | None = None
     processes: Amount = Field(default=1, exclude_if=_is_one)
+    sharded: Annotated[bool, Field(exclude_if=lambda is_on: not is_on)] = False
 
 
 class SftConfig(_Adapting):

@@ -99,14 +99,14 @@ def test_logits_in_parts_give_the_same_losses_and_weights(
 
     losses, tensors, _ = trained(tmp_path / "whole", base, runs, "grpo")
     sizes = []
-    genuine = batches.Policy._in_parts
+    genuine = batches.logprobs_in_parts
 
-    def counted(self: Any, head: Any, states: Any, chosen: Any, size: int) -> Any:
+    def counted(head: Any, states: Any, chosen: Any, temperature: float, size: int) -> Any:
         sizes.append(size)
-        return genuine(self, head, states, chosen, size)
+        return genuine(head, states, chosen, temperature, size)
 
     monkeypatch.setattr(batches, "MOST_LOGITS", 20 * base.vocabulary)
-    monkeypatch.setattr(batches.Policy, "_in_parts", counted)
+    monkeypatch.setattr(batches, "logprobs_in_parts", counted)
     others, theirs, _ = trained(tmp_path / "parted", base, runs, "grpo")
     assert sizes
     assert others == pytest.approx(losses, abs=1e-6)

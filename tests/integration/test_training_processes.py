@@ -149,6 +149,32 @@ def test_two_processes_take_the_steps_of_one(
     )
 
 
+@pytest.mark.parametrize("config", [SFT, DPO, BNPO], ids=["sft", "dpo", "bnpo"])
+def test_processes_that_share_the_weights_out_take_the_steps_of_one_and_hold_about_half_each(
+    tmp_path: Path, base: Base, runs: Rows, config: Config
+) -> None:
+    kind: Kind = config.algorithm
+    alone: list[Line] = []
+    short = config.model_copy(update={"steps": 2})
+    one = run_stage(request(tmp_path / "one", base, kind, rows_for(kind, runs), short), alone.append)
+    sharded = together(short).model_copy(update={"sharded": True})
+    lines = said_by(request(tmp_path / "two", base, kind, rows_for(kind, runs), sharded))
+    assert steps(lines, "loss") == pytest.approx(steps(alone, "loss"), abs=1e-5)
+    (shares,) = (line for line in lines if line["kind"] == "shards")
+    assert shares["held_mib"] == pytest.approx(shares["whole_mib"] / 2, rel=0.1)
+    two = load_checkpoint(Path(str(lines[-1]["path"])), str(lines[-1]["checkpoint"]))
+    assert one is not None
+    tensors, others = load_tensors(one), load_tensors(two)
+    assert {name: float((tensors[name] - others[name]).abs().max()) for name in tensors} == pytest.approx(
+        dict.fromkeys(others, 0), abs=1e-4
+    )
+
+
+def test_one_process_has_nobody_to_share_the_weights_with() -> None:
+    with pytest.raises(NotSupported, match="sharded"):
+        refuse_unshared(SFT.model_copy(update={"sharded": True}), 8, 1)
+
+
 @pytest.mark.parametrize("config", [DPO, BNPO], ids=["dpo", "bnpo"])  # sft: again in a log, below
 def test_two_processes_give_the_same_each_time(
     tmp_path: Path, base: Base, runs: Rows, in_two: InTwo, config: Config
