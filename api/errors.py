@@ -290,20 +290,3 @@ class RunSealed(FlywheelError):
 class PictureSealed(FlywheelError):
     """The verdict of {evaluation} cannot be drawn while {benchmark} can judge: all that a picture shows is sealed. Freeze its
     successor first (`flywheel benchmark refresh {benchmark}`), or pay with --spend."""
-
-
-class ServerSilent(FlywheelError):
-    """{server} does not answer ({actual}): expected a running `flywheel serve`; name its address with --server."""
-
-
-class ServerRefused(FlywheelError):
-    """{message} ({server} answered {status})"""
-
-
-class ServerForeign(FlywheelError):
-    """{server} answered {actual}, which this version of flywheel cannot read: expected {expected} of the same version."""
-
-
-class TokenUnset(FlywheelError):
-    """A server answers only holders of a token: expected one in FLYWHEEL_TOKEN. `flywheel token issue NAME --role read`
-    prints one where the log is."""

@@ -72,11 +72,9 @@ class Settings(BaseSettings):
         description="requests a second by one token over REST, and sign-ins from one address, in bursts of ten "
         "seconds' worth; beyond them 429; unset: any",
     )
-
     append_queue: int = Field(
         default=256, ge=1, le=100_000, description="appends over REST that may be in flight; the next is answered 429"
     )
-
     append_bytes: int = Field(
         default=4 * 2**20, ge=1024, le=2**30, description="bytes of an append over REST; a larger one is answered 413"
     )
@@ -84,13 +82,13 @@ class Settings(BaseSettings):
         default=32 * 2**20,
         ge=1024,
         le=2**30,
-        description="bytes of a model call through the capture proxy; a larger one is answered 413",
+        description="bytes of a call through the capture proxy; larger ones are answered 413",
     )
     trace_bytes: int = Field(
         default=32 * 2**20,
         ge=1024,
         le=2**30,
-        description="bytes of a request of traces, as it comes and inflated; a larger one is answered 413",
+        description="bytes of a request of traces, also inflated; larger ones are answered 413",
     )
     dataset_bytes: int = Field(
         default=2 * 2**30,
@@ -120,7 +118,6 @@ class Settings(BaseSettings):
         le=3600,
         description="seconds in which a body must arrive, and one more for each 256 KiB of it; later is answered 408",
     )
-
     alpha_cap: float | None = Field(
         default=None,
         gt=0,
@@ -164,7 +161,6 @@ class Settings(BaseSettings):
     model_key: SecretStr | None = Field(default=None, description="the key of its endpoint")
     model_logprobs: bool = Field(default=True, description="whether its endpoint gives logprobs")
     model_token_ids: bool = Field(default=False, description="whether its endpoint gives token ids, as vLLM does")
-
     model_tokenizer: str | None = Field(
         default=None, pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tokenizer.json that its endpoint serves"
     )
@@ -174,7 +170,6 @@ class Settings(BaseSettings):
     model_processed_logprobs: bool = Field(
         default=False, description="whether its logprobs are of the distribution it draws from, as vLLM's processed are"
     )
-
     model_uncut: bool = Field(
         default=False,
         description="whether the proxy states temperature and top_p 1 and no top_k, min_p and repetition penalty for "
@@ -183,7 +178,6 @@ class Settings(BaseSettings):
     model_seconds: float = Field(
         default=600, gt=0, le=86_400, description="seconds that the proxy waits for the next bytes of its endpoint"
     )
-
     model_base: str | None = Field(
         default=None,
         pattern=r"^[0-9a-f]{64}$",
@@ -195,46 +189,23 @@ class Settings(BaseSettings):
         description="where that endpoint sees the folder of models; unset: at the same path",
     )
     mounts: dict[str, Path] = Field(
-        default_factory=dict,
-        description='volumes of references such as store:/ck, as JSON: {"store": "/mnt/store"}',
+        default_factory=dict, description='volumes of references such as store:/ck, as JSON: {"store": "/mnt/store"}'
     )
-
     model_gguf: Literal["f32", "f16", "q8_0"] = Field(
         default="f32",
         description="the precision of a base where the model is llamacpp:FOLDER; q8_0 gives no logprobs to train on",
     )
-
     model_threads: int = Field(
-        default=1,
-        ge=1,
-        le=256,
-        description="threads that compute where the model is transformers:FOLDER or llamacpp:FOLDER",
+        default=1, ge=1, le=256, description="threads of the model transformers:FOLDER or llamacpp:FOLDER"
     )
 
-    remote_url: str | None = Field(
-        default=None,
-        description="the address of another Flywheel, which plays the runs of --executor remote; unset: none",
-    )
+    remote_url: str | None = Field(default=None, description="another Flywheel, for --executor remote; unset: none")
     remote_token: SecretStr | None = Field(default=None, description="a token of its role operate")
-    remote_store: str = Field(
-        default="store:",
-        description="where it finds checkpoints that `checkpoint publish` published: DIGEST/peft below this reference",
-    )
-    remote_model: str | None = Field(
-        default=None, description="the model of its policies; unset: the one that its own settings name"
-    )
-    remote_minutes: float = Field(
-        default=15,
-        gt=0,
-        le=1440,
-        description="minutes that a run may take there, and twice as many with the wait for a worker",
-    )
-    remote_dollars: float | None = Field(
-        default=None, gt=0, le=1e6, description="dollars that a run may cost there; unset: any"
-    )
-    remote_logprobs: bool = Field(
-        default=False, description="whether its model gives token ids with their logprobs, which runs for GRPO need"
-    )
+    remote_store: str = Field(default="store:", description="where it finds published checkpoints, as DIGEST/peft")
+    remote_model: str | None = Field(default=None, description="its policies' model; unset: the one its settings name")
+    remote_minutes: float = Field(default=15, gt=0, le=1440, description="minutes of a run there, twice with its wait")
+    remote_dollars: float | None = Field(default=None, gt=0, le=1e6, description="dollars of a run there; unset: any")
+    remote_logprobs: bool = Field(default=False, description="whether it gives token ids with logprobs, as GRPO needs")
 
     policy_wording: Literal["full", "brief"] = Field(
         default="full", description="how much a policy and a demonstration are told; brief is for small models"

@@ -63,9 +63,8 @@ class Job:
     """Input of one run. `learns` is True if recovery may propose.
 
     `pieces` are the pieces of the artifact's memory for the run's plan, without the `withheld` one; `told` are those
-    that a policy is told. If it `tells`, a demonstration's prompt holds what memory changes in its plan: `said`.
-    `returning` are pieces that a new proposal brings back. `known` are pieces with a row in the folds; a piece whose
-    proposing run was withdrawn has none.
+    that a policy is told. If it `tells`, a demonstration's prompt holds what memory changes in its plan: `said`. A new
+    proposal brings the `returning` pieces back. `known` pieces have a row in the folds, as their proposing runs count.
     """
 
     spec: Spec

@@ -217,4 +217,5 @@ def _frozen_event(source: Source, benchmark: str) -> BenchmarkFrozen:
     if isinstance(source, LogSource):
         return find_benchmark(source.views, benchmark).frozen_event()
     every, _ = source.pages(BenchmarkList, "benchmarks", "/v1/benchmarks", None, None, None)
-    return next(state for state in every if state.benchmark == benchmark).frozen_event()
+    frozen: BenchmarkFrozen = next(state for state in every if state.benchmark == benchmark).frozen_event()
+    return frozen

@@ -19,12 +19,9 @@ from ..errors import (
     BadPosition,
     DatasetErased,
     NoChampion,
-    ServerForeign,
-    ServerRefused,
-    ServerSilent,
-    TokenUnset,
     Unknown,
 )
+from .errors import ServerForeign, ServerRefused, ServerSilent, TokenUnset
 from .output import open_project
 
 if TYPE_CHECKING:

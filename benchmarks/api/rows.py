@@ -169,7 +169,8 @@ def _frame(served: ServedRows, suffix: str) -> None:
     body = BytesIO()
     served.ask(suffix, body.write)
     body.seek(0)
-    read = {"parquet": pl.read_parquet, "ndjson": pl.read_ndjson}.get(suffix, pl.read_ipc_stream)
+    readers: dict[str, Callable[[BytesIO], pl.DataFrame]] = {"parquet": pl.read_parquet, "ndjson": pl.read_ndjson}
+    read = readers.get(suffix, pl.read_ipc_stream)
     if read(body).height != served.rows:
         raise ValueError(f"{suffix} has other rows than were frozen")
 

@@ -57,7 +57,8 @@ class Flywheel:
         asked = {"after": start, "limit": str(_PAGE), "status": "completed"}
         answer = client.get("/v1/runs", params=asked, headers=self.prepare(traces))
         answer.raise_for_status()
-        return SPANS * sum(run["run"].startswith(start) for run in answer.json()["runs"])
+        names: list[str] = [run["run"] for run in answer.json()["runs"]]
+        return SPANS * sum(name.startswith(start) for name in names)
 
 
 @dataclass

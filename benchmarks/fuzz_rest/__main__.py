@@ -166,8 +166,8 @@ def _described_work(
         try:
             case.validate_response(answer, checks=CHECKS)
         except* AssertionError as problems:
-            for problem in _leaves(problems):
-                found.blame(f"{endpoint} as {role}: {answer.status_code}, {type(problem).__name__}", str(problem))
+            for each in _leaves(problems):
+                found.blame(f"{endpoint} as {role}: {answer.status_code}, {type(each).__name__}", str(each))
 
     return lambda number: _draw(number, {"case": strategy, "role": st.sampled_from(_ROLES)}, ask)
 

@@ -297,8 +297,7 @@ def test_a_body_that_cannot_be_read_writes_nothing(
 
 
 def test_every_refusal_of_the_route_is_a_status(client: TestClient, application: FastAPI) -> None:
-    sent = {"content": WHOLE, "headers": {**JSON, "Authorization": "Bearer nobody"}}
-    answer = client.post("/v1/traces", **sent)
+    answer = client.post("/v1/traces", content=WHOLE, headers={**JSON, "Authorization": "Bearer nobody"})
     assert (answer.status_code, answer.json()["code"]) == (401, Code.UNAUTHENTICATED)
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert "X-Log-Position" not in answer.headers

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, PlaywrightContextManager, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 from agents.envs.browsers import usable
 from api.cli.main import run_command
@@ -67,7 +68,7 @@ def open_page(address: str, complaints: list[str]) -> Iterator[Callable[[str, st
     """A function that does what a sentence says in Chromium, which has a thread of its own: its driver runs a loop."""
     with ThreadPoolExecutor(max_workers=1) as thread:
 
-        def start() -> tuple[PlaywrightContextManager, Page]:
+        def start() -> tuple[Any, Page]:
             driver = sync_playwright()
             types = driver.__enter__()
             browser = types.chromium.launch(executable_path=usable(read_settings().browser), args=["--no-sandbox"])

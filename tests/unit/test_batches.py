@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from agents.models.errors import AdapterUnfit, DrawingFailed, LogitsBroken, ModelClosed
 from agents.models.local.adapters import Adapter
-from agents.models.local.batches import Ask, Batches, SampledTokens
+from agents.models.local.batches import Batches
 from agents.models.local.cells import Beginnings, Cells
 from agents.models.local.engine import Network
+from agents.models.local.samples import Ask, SampledTokens
 from eventlog.events import Sampling
 
 END = 3

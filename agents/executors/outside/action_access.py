@@ -31,7 +31,19 @@ class UnfitAction(Exception):
 def serve_actions(take: TakeAction) -> Iterator[str]:
     """The address for the actions of one run, on this machine alone, until the end of the block."""
     path = f"/{secrets.token_hex(24)}"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_at(path, take))
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="actions of a run")
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}{path}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
+
+def _handler_at(path: str, take: TakeAction) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 30
 
@@ -63,16 +75,7 @@ def serve_actions(take: TakeAction) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="actions of a run")
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}{path}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return Handler
 
 
 def read_action(body: bytes) -> tuple[str, str | None]:

@@ -15,12 +15,11 @@ from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from eventlog.events import Sampling
-
 from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
 from .cells import Beginnings
 from .engine import AdapterFile, Network, RowCells
+from .samples import Ask, SampledTokens
 from .sampling import draw_token, uniform
 
 if TYPE_CHECKING:
@@ -28,27 +27,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS: Final = 32
 """Most rows of one adapter in a batch. Further requests wait."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A request for one sample. `is_over` is a predicate: the tokens so far contain a stop text."""
-
-    weights: str
-    prompt: tuple[int, ...]
-    sampling: Sampling
-    sample: int
-    ends: frozenset[int]
-    is_over: Callable[[Sequence[int]], bool] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SampledTokens:
-    """Tokens of an answer, including the one that ends it, and their logprobs."""
-
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    finish: Finish
 
 
 @dataclass(slots=True)

@@ -13,10 +13,11 @@ from eventlog.weights_folder import Base, read_base
 
 from ..errors import BaseUnfit, RequestRejected
 from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
-from .batches import Ask, Batches, SampledTokens
+from .batches import Batches
 from .dialogue import Dialogue
 from .engine import ModelEngine
 from .network import BASE, PREFIX, TransformersEngine
+from .samples import Ask, SampledTokens
 
 OFFERS: Final = Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False)
 MOST_ADAPTERS: Final = 8

@@ -1,0 +1,23 @@
+"""Errors of commands that ask a server. The docstring of an error is its message."""
+
+from __future__ import annotations
+
+from eventlog.errors import FlywheelError
+
+
+class ServerSilent(FlywheelError):
+    """{server} does not answer ({actual}): expected a running `flywheel serve`; name its address with --server."""
+
+
+class ServerRefused(FlywheelError):
+    """{message} ({server} answered {status})"""
+
+
+class ServerForeign(FlywheelError):
+    """{server} answered {actual}, which this version of flywheel cannot read: expected {expected} of the same version."""
+
+
+class TokenUnset(FlywheelError):
+    """A server answers only holders of a token: expected one in FLYWHEEL_TOKEN. `flywheel token issue NAME --role read`
+    prints one where the log is.
+    """
