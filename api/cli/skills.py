@@ -70,9 +70,10 @@ def show_one_skill(
         emit_json({**msgspec.to_builtins(found), "pieces": pieces})
         return
     say(found.text)
-    for record in records:
+    for record in records:  # the text was printed above
         say("")
-        print_record(record, uplifts_of(record))
+        wordless = msgspec.structs.replace(record.report, content=None)
+        print_record(msgspec.structs.replace(record, report=wordless), uplifts_of(record))
 
 
 @skills.command("export")
