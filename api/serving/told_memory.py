@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
-from agents.learning.advice import advice_lines, advice_paragraph, applied_of, worth_telling
+from agents.learning.advice import advice_lines, applied_of, notes_paragraphs, worth_telling
+from agents.learning.guidance import guidance_text
 from agents.suites.errors import NoSuite
 from agents.suites.in_log import suite_for
 from eventlog.events import Applied, Artifact, Template
@@ -76,7 +77,8 @@ class MemoryTeller:
         else:
             artifact = present_champion(views).pointed_artifact()
         told = worth_telling(self._task(opening, call, site), site, pieces_of(self.house, artifact))
-        return ToldMemory(artifact, applied_of(told), advice_paragraph(advice_lines(told)).strip())
+        said = notes_paragraphs(guidance_text(told), advice_lines(told)).strip()
+        return ToldMemory(artifact, applied_of(told), said)
 
     def _task(self, opening: RunOpening, call: ModelCall, site: str) -> Template:
         """The task of the site's suite that the run names; without one, the first words that the model is told."""
