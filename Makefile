@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-vllm test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -56,6 +56,16 @@ test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real p
 
 test-mlflow: .venv/.dev .mlflow-venv/.ready ## the champion mirrored to a real MLflow server, across kills (installs 850 MB beside the rest)
 	@FLYWHEEL_TEST_MLFLOW=.mlflow-venv/bin/python $(BIN)/python -m pytest tests/integration/test_mirror.py $(ARGS)
+
+# vLLM wants other versions of our libraries, so it has its own environment (3.5 GB).
+.vllm-venv/.ready: requirements/vllm.txt
+	@test -x .vllm-venv/bin/python || $(PYTHON) -m venv .vllm-venv
+	@.vllm-venv/bin/python -m pip install --quiet --requirement requirements/vllm.txt
+	@.vllm-venv/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	@touch $@
+
+test-vllm: .venv/.train .vllm-venv/.ready ## the vllm backend against a real server on CPUs: adapters at run time, parity (docs/benchmarks/vllm.md)
+	@FLYWHEEL_TEST_VLLM=.vllm-venv/bin/python $(BIN)/python -m pytest tests/vllm $(ARGS)
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers on two models, and flips of the champion
 	@$(BIN)/python -m benchmarks.serving $(ARGS)
@@ -204,4 +214,4 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv .bench-api-venv .gepa-venv .openenv-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .bench-venv .bench-api-venv .gepa-venv .openenv-venv .vllm-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
