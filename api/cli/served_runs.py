@@ -16,7 +16,6 @@ from ..queries.taint import (
     list_erasures,
     list_withdrawals,
 )
-from ..queries.verdicts import VerdictAnswer, show_verdict
 from .sources import Source, quote_name
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ def refuse_unknown_sweep(source: Source, name: str) -> None:
     if planned.events:
         return
     try:
+        from ..queries.verdicts import VerdictAnswer, show_verdict
+
         path = f"/v1/verdicts/{quote_name(name)}"
         source.read(VerdictAnswer, path, lambda _house, views: show_verdict(views, name))
     except Unknown:
