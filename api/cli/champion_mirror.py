@@ -27,6 +27,7 @@ def mirror(
     """
     from eventlog.database import OutagePatience
 
+    from ..locks import mirroring_alone
     from ..serving.mirror import mirror_champion, mirror_until
     from ..serving.mlflow_registry import MlflowRegistry
 
@@ -35,5 +36,6 @@ def mirror(
         if follow:
             mirror_until(house, asked, lambda text: ERR.print(text, markup=False, soft_wrap=True), Event())
         else:
-            mirror_champion(house, asked, say)
+            with mirroring_alone(house.engine, asked.whole):
+                mirror_champion(house, asked, say)
             say(f"{asked.place} is up to date")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, Final
 
 import msgspec
 
-from projections.engine.decoders import decoder_of
-
-from ..queries.encoding import decode_value, encode_value
+from ..queries.encoding import encode_value
 from ..queries.events import EventPage, LoggedEvent
 from ..queries.health import HealthAnswer
 from .output import emit_json, say
 from .sources import ServerSource, open_server
+
+_REOPENED_S: Final = 1.0
 
 
 def plain_event(event: LoggedEvent) -> dict[str, Any]:
@@ -46,9 +47,8 @@ def tail_server(server: str, count: int, kind: str | None, *, follow: bool, as_j
 
 def _follow(source: ServerSource, after: int, kind: str | None, *, as_json: bool) -> None:
     """Print what the server's stream gives, which ends every few minutes and is opened again."""
-    decoder = decoder_of(LoggedEvent, decode_value)
     while True:
-        for data in source.follow({"after": after, "type": kind}):
-            event: LoggedEvent = decoder.decode(data)
+        for event in source.follow({"after": after, "type": kind}):
             print_event(event, plain_event(event), as_json=as_json)
             after = event.position
+        time.sleep(_REOPENED_S)

@@ -64,7 +64,9 @@ def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
     events: list[Event] = []
     after: int | None = None
     while True:
-        found = source.read(RunAnswer, path, lambda house, views: show_run(house.store, views, run), after=after)
+        found = source.read(
+            RunAnswer, path, lambda house, views: show_run(house.store, views, run), after=after, raw=False
+        )
         events += [logged.event for logged in found.events]
         after = found.next
         if after is None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from projections.engine.views import PostgresViews
 
     from ..house import House
+    from ..queries.events import LoggedEvent
 
 T = TypeVar("T")
 Query = Callable[["House", "PostgresViews"], T]
@@ -102,6 +103,11 @@ class ServerSource:
 
     def read(self, kind: type[T], path: str, query: Query[T] | None = None, **params: object) -> T:  # noqa: ARG002
         """The answer of a path. Raises ServerSilent, ServerRefused, ServerForeign, and what the log would raise."""
+        answer = self.fetch(path, {}, params)
+        self.upto = int(answer.headers.get(POSITION, 0))
+        return self._decode(kind, path, answer.content)
+
+    def _decode(self, kind: type[T], path: str, body: bytes) -> T:
         from msgspec import ValidationError as OtherShape
         from pydantic import ValidationError as OtherEvent
 
@@ -109,11 +115,9 @@ class ServerSource:
 
         from ..queries.encoding import decode_value
 
-        answer = self.fetch(path, {}, params)
-        self.upto = int(answer.headers.get(POSITION, 0))
         try:
             shape: Any = kind
-            found: T = decoder_of(shape, decode_value).decode(answer.content)
+            found: T = decoder_of(shape, decode_value).decode(body)
         except (OtherShape, OtherEvent, KeyError, ValueError) as error:
             expected = f"{kind.__name__} of {path}"
             raise ServerForeign(server=self.server, actual=f"something else ({error})", expected=expected) from error
@@ -167,9 +171,11 @@ class ServerSource:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}") from error
 
-    def follow(self, params: Mapping[str, object]) -> Iterator[bytes]:
-        """The data of each event of the log's stream, until the server ends it."""
+    def follow(self, params: Mapping[str, object]) -> Iterator[LoggedEvent]:
+        """Each event of the log's stream, until the server ends it. Raises as `read` does."""
         import httpx2
+
+        from ..queries.events import LoggedEvent
 
         given: dict[str, Any] = {name: value for name, value in params.items() if value is not None}
         try:
@@ -179,7 +185,7 @@ class ServerSource:
                     raise _error_of(self.server, answer)
                 for line in answer.iter_lines():
                     if line.startswith("data: "):
-                        yield line.removeprefix("data: ").encode()
+                        yield self._decode(LoggedEvent, "/v1/events/stream", line.removeprefix("data: ").encode())
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}") from error
 

@@ -20,6 +20,7 @@ from projections.sweeps import SWEEP_PLANS
 from projections.taint import left_out
 
 from ..house import House
+from ..queries.predictions import PREFIX
 
 MOST_SEEDS: Final = 12
 """Passed seeds of a task that are compared; tasks that vary differ at the first two almost always."""
@@ -56,7 +57,8 @@ def _shown_by_runs(house: House, views: Views, site: str, templates: Sequence[Be
 def _passed_runs(views: Views, site: str, wanted: Iterable[str]) -> dict[str, dict[int, str]]:
     """One passed run that changed something of each seed of each template, of the newest sweeps on a site."""
     left = left_out(views)
-    plans = [each for each in views.find(SWEEP_PLANS).values() if each.environment == site]
+    found_plans = (each for each in views.find(SWEEP_PLANS).values() if each.environment == site)
+    plans = [each for each in found_plans if not each.sweep.startswith(PREFIX)]  # a prediction is one run of others
     newest = [each.sweep for each in sorted(plans, key=lambda each: each.since, reverse=True)][:MOST_SWEEPS]
     found: dict[str, dict[int, str]] = {name: {} for name in wanted}
     for sweep in dict.fromkeys(newest):

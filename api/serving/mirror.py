@@ -28,6 +28,10 @@ class Registry(Protocol):
     def place(self) -> str:
         """The registry, the model and the alias in words, without any secret."""
 
+    @property
+    def whole(self) -> str:
+        """The registry and the model, which one process at a time may add versions to."""
+
     def last_position(self) -> int:
         """The position of the last move that was mirrored; 0 if none was."""
 
@@ -65,10 +69,10 @@ def mirror_champion(house: House, registry: Registry, say: Callable[[str], None]
 def mirror_until(house: House, registry: Registry, say: Callable[[str], None], ended: Event) -> None:
     """Mirror each move until `ended` is set. A registry that fails is asked again, at first after 5 seconds.
 
-    Of several processes that mirror to the same alias one works; another takes over once it ends.
+    Of several processes that mirror to the same model one works; another takes over once it ends.
     """
     wait, seen = _FIRST_RETRY_S, -1
-    with mirroring_alone(house.engine, registry.place):
+    with mirroring_alone(house.engine, registry.whole):
         while not ended.is_set():
             pause = PAUSE_S
             with suppress_lost_connection():

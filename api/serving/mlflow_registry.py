@@ -48,6 +48,7 @@ class MlflowRegistry:
         except ImportError as error:
             raise MlflowMissing(expected="mlflow") from error
         self.place = f"{model}@{alias} at {parts.hostname}"
+        self.whole = f"{model} at {parts.hostname}:{parts.port}{parts.path}"
         self._client: Any = MlflowClient(tracking_uri=url, registry_uri=url)
         self._fault: type[Exception] = MlflowException
         self._model, self._alias, self._project = model, alias, project

@@ -44,6 +44,9 @@ _POOL: Final = ("promoted", "retired")
 
 _HARMFUL: Final = ("demoted", "quarantined")
 
+_PROMPTED: Final = POLICIES | {"delegation"}
+"""Executors whose prompts are of the wording that the settings name."""
+
 _LAST: Final = -1
 
 
@@ -153,7 +156,7 @@ def instruction_pool(
 
 def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
     """Most bytes of an instruction that the executor of a sweep can be given."""
-    if sweep.executor not in POLICIES:
+    if sweep.executor not in _PROMPTED:
         return LONGEST_GUIDANCE
     return guidance_budget(wording_budget(settings.policy_wording))
 

@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,12 +52,16 @@ if __name__ == "__main__":
 """
 
 
+DOWN = EnvironmentDown(url="the tower", operation="act", actual="it fell", timeout_s=1)
+
+
 @dataclass
 class Tower:
     """A house with three floors: whoever is on the third is done."""
 
     floor: int = 0
     falls_at: int = 9
+    fall: Exception = DOWN
 
     @property
     def observation(self) -> str:
@@ -68,7 +73,7 @@ class Tower:
 
     def act(self, action: str, argument: str | None) -> Turn:
         if self.floor == self.falls_at:
-            raise EnvironmentDown(url="the tower", operation="act", actual="it fell", timeout_s=1)
+            raise self.fall
         if action == "say" and not (argument or "").startswith("{"):
             raise UnfitArgument("say something that is JSON")
         self.floor += action == "up"
@@ -81,12 +86,10 @@ class Tower:
         """Nothing to free."""
 
 
-def play(
-    folder: Path, option: str, max_steps: int = 10, falls_at: int = 9
-) -> tuple[Execution, EpisodeEnvironment, bool]:
+def play(folder: Path, option: str, max_steps: int = 10, **tower: Any) -> tuple[Execution, EpisodeEnvironment, bool]:
     (folder / "climbers.py").write_text(AGENTS, "utf-8")
     actions = (ActionSpec("up", "go up", "none"), ActionSpec("say", "say something", "json"))
-    kind = EpisodeKind("tower", "Climb.", actions, lambda _seed: Tower(falls_at=falls_at))
+    kind = EpisodeKind("tower", "Climb.", actions, lambda _seed: Tower(**tower))
     environment = EpisodeEnvironment(kind)
     executor = AgentExecutor(read_agent(option, folder), AgentLimits(seconds=60), surfaces=on_episodes(environment))
     assert not executor.walks_pages
@@ -125,6 +128,8 @@ def test_beyond_its_steps_nothing_is_done_any_more(tmp_path: Path) -> None:
 def test_an_environment_that_fails_is_not_the_agents_failure(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentDown, match="it fell"):
         play(tmp_path, "python:climbers:climb", falls_at=1)
+    with pytest.raises(ZeroDivisionError, match="no floor"):
+        play(tmp_path, "python:climbers:climb", falls_at=1, fall=ZeroDivisionError("no floor"))
 
 
 def test_after_its_run_an_address_is_good_for_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ NO_STATE = frozenset(
 
 CHANGES = (
     "run",
+    "refine",
     "freeze",
     "refresh",
     "issue",

@@ -205,12 +205,13 @@ def test_a_grader_that_breaks_pauses_the_loop_and_resuming_asks_for_the_same_mea
     (row,) = json.loads(flywheel("delegate", "list", "--json")[1])
     assert row["status"] == "open"
     code, _, err = flywheel("delegate", "resume", row["loop"])
-    assert (code, f"opened with the grader 'sh {grader}'; this command brings no grader" in err) == (1, True)
+    assert (code, "; this command brings no grader" in err, str(grader) in err) == (1, True, False)
+    assert "opened with the grader 'sh (SHA-256 " in err
     validator = ("--validator", "echo 1")
     code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}", *validator)
-    assert (code, "opened with no validator; this command brings the validator 'echo 1'" in err) == (1, True)
+    assert (code, "opened with no validator; this command brings the validator 'echo (SHA-256 " in err) == (1, True)
     code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", "sh other.sh")
-    assert (code, "this command brings the grader 'sh other.sh'" in err) == (1, True)
+    assert (code, "this command brings the grader 'sh (SHA-256 " in err) == (1, True)
     grader.write_text("echo '{\"solved\": true}'\n")
     code, _, err = flywheel("delegate", "resume", row["loop"], "--grader", f"sh {grader}", "--model", "other")
     assert (code, "the manager 'openai:small'" in err) == (1, True)

@@ -94,6 +94,8 @@ def test_raw_events_stay_readable_to_admins(client: TestClient, house: House) ->
     one = client.get(f"/v1/runs/{PASSED}").json()
     assert (one["reward"], one["events"][-1]["type"]) == (None, "RewardGraded")
     assert graded(client) == {PASSED, FAILED, PLAIN}
+    told = client.get(f"/v1/runs/{PASSED}", params={"raw": "false"}).json()
+    assert "RewardGraded" not in {each["type"] for each in told["events"]}
 
 
 def test_commands_tell_no_result_of_a_sealed_run_while_its_benchmark_can_judge(

@@ -18,6 +18,7 @@ from api.cli.main import app, run_command
 from api.cli.sources import ServerSource
 from api.history.withdraw import withdraw_runs
 from api.house import House
+from api.queries.events import LoggedEvent
 from api.tokens import issue
 from eventlog.database import open_engine
 from eventlog.store import Append
@@ -264,7 +265,7 @@ def test_a_log_is_followed_over_a_server(
     monkeypatch.setenv("FLYWHEEL_TOKEN", both.token)
     whole = ServerSource.follow
 
-    def first(self: ServerSource, params: Any) -> Iterator[bytes]:
+    def first(self: ServerSource, params: Any) -> Iterator[LoggedEvent]:
         issue(both.house.store, "newcomer", "test", "read")
         yield next(whole(self, params))
         raise KeyboardInterrupt

@@ -204,6 +204,8 @@ def test_freezing_reads_the_newest_sweeps_of_the_site_alone(monkeypatch: pytest.
     store, blobs = a_store(), MemoryBlobs()
     for seed, answer in enumerate(("jacket-5", "jacket-7", "jacket-7", "jacket-7")):
         add_run(store, blobs, seed, answer)
+    asked = SweepPlanned(sweep="predict-1", environment=SITE, templates=(), specs=(), artifact=EMPTY, rng_seed=7)
+    add(store, "sweep/predict-1", asked)
     elsewhere = SweepPlanned(sweep="s9", environment="quay", templates=(), specs=(), artifact=EMPTY, rng_seed=7)
     add(store, "sweep/s9", elsewhere)
     assert not frozen(store, [template("t1")], blobs).templates[0].one_answer

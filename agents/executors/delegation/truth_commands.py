@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ...delegation.answers import micro_of, recover_object
@@ -17,7 +19,7 @@ from .truth import GroundTruth
 from .workers import run_in_group
 
 TIMEOUT_S: Final = 300.0
-LONGEST_COMMAND: Final = 1_000
+LONGEST_PROGRAM: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +59,17 @@ def truth_of(grader: tuple[str, ...], validator: tuple[str, ...]) -> GroundTruth
     return GroundTruth(
         verify=ValidatorCommand(validator) if validator else None,
         grade=GraderCommand(grader) if grader else None,
-        grader=plain_line(shlex.join(grader), LONGEST_COMMAND) or None,
-        validator=plain_line(shlex.join(validator), LONGEST_COMMAND) or None,
+        grader=name_command(grader),
+        validator=name_command(validator),
     )
+
+
+def name_command(words: tuple[str, ...]) -> str | None:
+    """A command as the log names it: its program, and a digest of all, which may hold a secret; None for none."""
+    if not words:
+        return None
+    digest = hashlib.sha256(shlex.join(words).encode()).hexdigest()
+    return f"{plain_line(Path(words[0]).name, LONGEST_PROGRAM)} (SHA-256 {digest[:16]})"
 
 
 def _run(role: str, command: tuple[str, ...], asked: dict[str, Any]) -> subprocess.CompletedProcess[bytes]:

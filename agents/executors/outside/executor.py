@@ -117,7 +117,7 @@ class _Visit:
     passed_on: list[PassedOn] = field(default_factory=list)
     verified: list[Verified] = field(default_factory=list)
     surface: Surface | None = None
-    lost: EnvironmentFailure | None = None
+    lost: Exception | None = None
     is_spent: bool = False
     lock: Lock = field(default_factory=Lock)
 
@@ -140,6 +140,9 @@ class _Visit:
             except EnvironmentFailure as failure:
                 self.lost = failure
                 return {"outcome": "server_error", "seen": "", "is_over": True}
+            except Exception as failure:
+                self.lost = failure  # `play` raises it: this thread would end alone, and the agent be graded for it
+                raise
             self._note_calls()
             step = open_step(action, argument)
             self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
