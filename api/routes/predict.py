@@ -39,7 +39,7 @@ from .access import Caller
 from .as_of import LIMIT, AfterPosition, HouseOf, Id, Limit, reply
 from .bodies import hold_body
 from .errors import AppendTooLarge
-from .predict_body import PredictBody, read_body
+from .predict_body import PredictBody, body_schema, read_body
 from .problems import CUT, SLOW, problem_of
 from .schemas import answer_of
 
@@ -69,9 +69,7 @@ _ANSWER = answer_of(queries.PredictionStatus)
     "",
     status_code=202,
     summary="Have a task played once",
-    openapi_extra={
-        "requestBody": {"required": True, "content": {"application/json": {"schema": PredictBody.model_json_schema()}}}
-    },
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": body_schema()}}}},
     responses={
         200: answer_of(queries.PredictionStatus, "`detached` is false, and the run is over."),
         202: answer_of(queries.PredictionStatus, "The run waits for a worker: its name, and where to look."),

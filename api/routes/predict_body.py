@@ -82,3 +82,11 @@ def read_body(raw: bytes) -> PredictBody:
         where, message = found[0]["where"] or "the body", found[0]["message"]
         expected = "a `PredictBody`, as /openapi.json describes it"
         raise Unprocessable(where=where, actual=f"refused ({message})", expected=expected, errors=found) from error
+
+
+def body_schema() -> dict[str, Any]:
+    """JSON schema of the body, which refers to nothing outside itself."""
+    schema = PredictBody.model_json_schema()
+    parts: dict[str, Any] = schema.pop("$defs")
+    schema["properties"]["_instance"]["anyOf"][0] = parts[CallerInstance.__name__]
+    return schema

@@ -38,7 +38,7 @@ def test_an_append_is_committed_and_read_back(client: TestClient) -> None:
         "api:tester",
         1,
         "RunStarted",
-        1,
+        EVENT_TYPES["RunStarted"].schema_version,
     )
     assert event["event"] == {**started_json(), "executor": "theirs"}
 
