@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
@@ -89,8 +89,16 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
     if schema_version > model.schema_version:
         raise NewerSchemaVersion(type=kind, actual=schema_version, expected=model.schema_version)
     if schema_version < model.schema_version:
-        payload = json.dumps(upcast(kind, schema_version, model.schema_version, json.loads(payload)))
+        payload = json.dumps(upcast(kind, schema_version, model.schema_version, _stored(kind, schema_version, payload)))
     return cast("AnyEvent", model.model_validate_json(payload))
+
+
+def _stored(kind: str, version: int, payload: str) -> dict[str, Any]:
+    try:
+        stored: dict[str, Any] = json.loads(payload)
+    except ValueError as error:
+        raise UpcastFailed(type=kind, version=version, actual=repr(error)) from error
+    return stored
 
 
 def decode(row: Stored) -> Recorded:

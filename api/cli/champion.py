@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..history.champion_moves import BackPreview, PointPreview
 
 app = typer.Typer(help="The champion: show, history, point, back, mirror.", no_args_is_help=True)
-app.command()(mirror)
 Reason = Annotated[str, typer.Option(help="Why; it is recorded with the move.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 ACTOR = "operator"
@@ -157,3 +156,6 @@ def _say_moved(pointed: Pointed, words: str, *, as_json: bool) -> None:
 
 def _plain(pointed: Pointed) -> dict[str, Any]:
     return {"champion": str(pointed.artifact), "since": pointed.position, "quarantined": pointed.quarantined}
+
+
+app.command()(mirror)

@@ -25,7 +25,7 @@ def complete(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     ("line", "offered"),
     [
         ("flywheel champ", ["champion"]),
-        ("flywheel champion ", ["show", "history", "point", "back"]),
+        ("flywheel champion ", ["show", "history", "point", "back", "mirror"]),
         ("flywheel champion back --wi", ["--withdraw-tainted"]),
         ("flywheel serve --tls-", ["--tls-certificate", "--tls-key"]),
         ("flywheel completion z", ["zsh"]),

@@ -106,10 +106,15 @@ def test_a_piece_twice_or_a_recipe_without_a_name_refuses_the_file() -> None:
         read_memory_file(write_memory_file([RECIPE.model_copy(update={"title": " "})]))
 
 
-@pytest.mark.parametrize("entry", [SKILL, INSTRUCTION])
-def test_a_skill_and_an_instruction_have_a_title_and_no_change(entry: MemoryFileEntry) -> None:
+def test_a_skill_has_a_title_and_an_instruction_needs_none() -> None:
     with pytest.raises(BadMemoryFile, match="no title"):
-        read_memory_file(write_memory_file([entry.model_copy(update={"title": ""})]))
+        read_memory_file(write_memory_file([SKILL.model_copy(update={"title": ""})]))
+    untitled = INSTRUCTION.model_copy(update={"title": ""})
+    assert read_memory_file(write_memory_file([untitled])) == (untitled,)
+
+
+@pytest.mark.parametrize("entry", [SKILL, INSTRUCTION])
+def test_a_skill_and_an_instruction_have_no_change(entry: MemoryFileEntry) -> None:
     with pytest.raises(BadMemoryFile, match="a text alone"):
         read_memory_file(write_memory_file([entry.model_copy(update={"change": HINT.change})]))
 
