@@ -89,11 +89,13 @@ def decode_event(kind: str, schema_version: int, payload: str) -> AnyEvent:
     if schema_version > model.schema_version:
         raise NewerSchemaVersion(type=kind, actual=schema_version, expected=model.schema_version)
     if schema_version < model.schema_version:
-        payload = json.dumps(upcast(kind, schema_version, model.schema_version, _stored(kind, schema_version, payload)))
+        payload = json.dumps(
+            upcast(kind, schema_version, model.schema_version, _read_payload(kind, schema_version, payload))
+        )
     return cast("AnyEvent", model.model_validate_json(payload))
 
 
-def _stored(kind: str, version: int, payload: str) -> dict[str, Any]:
+def _read_payload(kind: str, version: int, payload: str) -> dict[str, Any]:
     try:
         stored: dict[str, Any] = json.loads(payload)
     except ValueError as error:
