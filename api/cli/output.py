@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import is_dataclass
@@ -142,8 +143,11 @@ def _print_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], title: 
     rows = [tuple(columns), *(tuple(" ".join(cell.splitlines()) for cell in row) for row in cells)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = [[set_cell_size(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows]
-    rule = "━╇━".join("━" * width for width in widths)
-    typer.echo("\n".join([*filter(None, [title]), " ┃ ".join(lines[0]), rule, *map(" │ ".join, lines[1:])]))
+    encoding = sys.stdout.encoding or "utf-8"
+    head, cross, line, bar = "┃╇━│" if encoding.lower().startswith("utf") else "|+-|"
+    rule = f"{line}{cross}{line}".join(line * width for width in widths)
+    printed = [*filter(None, [title]), f" {head} ".join(lines[0]), rule, *map(f" {bar} ".join, lines[1:])]
+    typer.echo("\n".join(printed).encode(encoding, "replace").decode(encoding))
 
 
 def print_facts(rows: Sequence[tuple[str, object]], *, title: str | None = None) -> None:

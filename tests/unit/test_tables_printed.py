@@ -38,6 +38,13 @@ def test_a_piped_table_looks_as_rich_prints_it_without_a_limit_of_its_width(rows
     assert printed(columns, rows) == [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
+def test_output_that_is_not_utf_8_gets_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    paper = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(paper, "latin-1", write_through=True))
+    output.table(["run", "said"], [["r1", "é日"]])
+    assert paper.getvalue().decode("latin-1").splitlines() == ["run | said", "----+-----", "r1  | é? "]
+
+
 def test_a_row_stays_one_line_however_long_and_whatever_its_cells_hold() -> None:
     lines = printed(["name", "said"], [["x" * 900, "two\nlines"], ["日本", "wide"]])
     assert len(lines) == 5
