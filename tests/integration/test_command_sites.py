@@ -13,6 +13,7 @@ from agents.envs.clients.client import EnvClient
 from agents.envs.command import Command, command_site
 from agents.envs.errors import SiteDied, SiteUnhealthy
 from tests.foreign_site import ROOT, TOKEN, Speech
+from tests.killing import has_ended
 
 OURS = Command((sys.executable, "-m", "agents.envs.serve", "marketplace"), spoken="a token of ours ...\n", folder=ROOT)
 WITH_A_CHILD = """
@@ -62,7 +63,7 @@ def test_its_children_end_with_it(tmp_path: Path) -> None:
         child = int(noted.read_text())
         assert site.url.startswith("http://127.0.0.1:")
         assert is_alive(child)
-    assert not is_alive(child)
+    assert has_ended(child)  # it was killed with the others, and nobody waited for it
 
 
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:9"])
