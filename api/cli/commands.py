@@ -93,6 +93,8 @@ SERVED: dict[str, str] = {
     "recipes show": "/v1/reports/recipes/{piece}",
     "instructions list": "/v1/reports/instructions",
     "instructions show": "/v1/reports/instructions/{piece}",
+    "skills pieces list": "/v1/reports/skill_pieces",
+    "skills pieces show": "/v1/reports/skill_pieces/{piece}",
     "failures list": "/v1/failure-clusters",
     "substrates list": "/v1/substrates",
     "substrates show": "/v1/substrates/{cluster}",

@@ -32,10 +32,12 @@ def outcomes(
 
     Passed counts graded runs only. Steps, value and cost are sums; where some values are unknown, the sum says how many
     runs it covers. Of an evaluation whose benchmark can still judge, all but the missing runs is sealed. Runs that were
-    withdrawn since are counted too. --plot draws how often runs passed over the log.
+    withdrawn since are counted too. --plot draws how often runs passed over the last 4,000 positions of the log.
     """
     place = _place(after)
     refuse_options(server, {"--plot": plot}, "it is drawn where the log is")
+    if plot is not None and (sweep, template) != (None, None):
+        raise typer.BadParameter("--plot draws the runs of every sweep and template; leave --sweep and --template out")
     with open_source(server, as_of) as source:
         if plot is not None and isinstance(source, LogSource):
             draw_success(success_curves(source.house.store, source.views), plot)

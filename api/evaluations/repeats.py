@@ -26,7 +26,7 @@ MOST_SEEDS: Final = 12
 """Passed seeds of a task that are compared; tasks that vary differ at the first two almost always."""
 
 MOST_SWEEPS: Final = 40
-"""Newest sweeps of a site that are read, so that freezing costs no more in a longer log."""
+"""Newest sweeps of a site whose runs are read. Of the others a row each is read, which says what they planned."""
 
 
 def mark_repeated(house: House, site: str, templates: Sequence[BenchmarkTemplate]) -> tuple[BenchmarkTemplate, ...]:

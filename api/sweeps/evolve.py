@@ -142,7 +142,8 @@ def instruction_pool(
     """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs."""
     cluster, site = question.template.cluster, sweep.environment
     promoted, retired, harmful = (
-        _of_cluster(lessons_on(house, views, site, statuses), cluster) for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
+        _of_cluster(lessons_on(house, views, site, statuses, ("instruction",)), cluster)
+        for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
     )
     in_force = instruction_in_force(promoted, most)
     texts = {each.piece: each.text for each in (*promoted, *retired)}
@@ -162,7 +163,7 @@ def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
 
 
 def _of_cluster(lessons: Iterable[OccasionPiece], cluster: str) -> list[OccasionPiece]:
-    return [each for each in lessons if each.kind == "instruction" and each.occasion.cluster in {None, cluster}]
+    return [each for each in lessons if each.occasion.cluster in {None, cluster}]
 
 
 def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:

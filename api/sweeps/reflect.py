@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +19,7 @@ from agents.rollouts.facts import call_facts
 from eventlog.events import ModelCalled, PieceKind, SweepPlanned, Template
 from eventlog.store import Append, EventStore
 from projections.engine.views import Views
-from projections.memories import candidacies
+from projections.memories import LOOSE
 from projections.rewards import RewardState
 
 from ..course import CONTROLLER, Course
@@ -149,17 +149,22 @@ def _was_asked(store: EventStore, run: str) -> bool:
     return any(isinstance(event, ModelCalled) and event.role == "recovery" for event in events)
 
 
-def lessons_on(house: House, views: Views, environment: str, statuses: Collection[str]) -> list[OccasionPiece]:
-    """Pieces without a change of an environment, with one of these statuses. Erased ones are left out."""
-    states = (state for state in candidacies(views).values() if state.status in statuses)
+def lessons_on(
+    house: House, views: Views, environment: str, statuses: Collection[str], kinds: Iterable[PieceKind] = tuple(LOOSE)
+) -> list[OccasionPiece]:
+    """Pieces of these kinds without a change of an environment, with one of these statuses. Erased ones are left out.
+
+    The content of no other piece is read.
+    """
+    found = (state for kind in kinds for state in views.find(LOOSE[kind]).values() if state.status in statuses)
+    states = (state for state in found if state.occasion.get("environment") == environment)
     pieces = (load_piece(state, content_reader(house.blobs)) for state in states)
-    lessons = (piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.change is None)
-    return [lesson for lesson in lessons if lesson.occasion.environment == environment]
+    return [piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.change is None]
 
 
 def _clusters_on_trial(house: House, views: Views, environment: str, kind: PieceKind) -> frozenset[str | None]:
-    found = lessons_on(house, views, environment, ("candidate",))
-    return frozenset(lesson.occasion.cluster for lesson in found if lesson.kind == kind)
+    found = lessons_on(house, views, environment, ("candidate",), (kind,))
+    return frozenset(lesson.occasion.cluster for lesson in found)
 
 
 def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:

@@ -40,9 +40,14 @@ def commands() -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for name, command in app.commands.items():
         assert isinstance(command, LazyCommand)
-        below = command.command.commands if isinstance(command.command, TyperGroup) else None
-        found += [(name,)] if below is None else [(name, word) for word in below]
+        found += _leaves((name,), command.command)
     return found
+
+
+def _leaves(words: tuple[str, ...], command: Any) -> list[tuple[str, ...]]:
+    if not isinstance(command, TyperGroup):
+        return [words]
+    return [leaf for word, below in command.commands.items() for leaf in _leaves((*words, word), below)]
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)

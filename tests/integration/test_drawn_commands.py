@@ -84,4 +84,5 @@ def test_a_file_that_is_no_picture_is_refused_before_anything_is_drawn(
         assert flywheel(*words, "--plot", str(tmp_path / "picture.pdf")) == 1
         assert ".svg or .png" in " ".join(capsys.readouterr().err.split())
     assert flywheel("outcomes", "--plot", "x.svg", "--server", "http://127.0.0.1:1") == 64
+    assert flywheel("outcomes", "--plot", "x.svg", "--sweep", "s1") == 64
     assert list(tmp_path.iterdir()) == []

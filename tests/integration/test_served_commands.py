@@ -62,6 +62,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "recipes show": [("nothing",)],
     "instructions list": [()],
     "instructions show": [("nothing",)],
+    "skills pieces list": [()],
+    "skills pieces show": [("nothing",)],
     "failures list": [(), ("--limit", "2")],
     "substrates list": [()],
     "substrates show": [("marketplace/knowledge",), ("nothing/at-all",)],
@@ -168,7 +170,7 @@ def test_some_case_of_every_kind_prints_something(local: Callable[..., Printed])
         for command, cases in CASES.items()
         if cases and all(local(*command.split(), *case)[0] for case in cases)
     ]
-    unplanted = {f"{kind} show" for kind in ("exemplars", "curriculum", "recipes", "instructions")}
+    unplanted = {f"{kind} show" for kind in ("exemplars", "curriculum", "recipes", "instructions", "skills pieces")}
     assert set(empty) <= {*unplanted, "checkpoint lineage"}
 
 
@@ -200,7 +202,9 @@ def options_of(words: tuple[str, ...]) -> list[Any]:
     command = app.commands[words[0]]
     assert isinstance(command, LazyCommand)
     found: Any = command.command
-    return list((found.commands[words[1]] if len(words) > 1 else found).params)
+    for word in words[1:]:
+        found = found.commands[word]
+    return list(found.params)
 
 
 @pytest.mark.parametrize("words", [each for each in commands() if " ".join(each) not in SERVED], ids=" ".join)
