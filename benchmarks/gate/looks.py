@@ -27,6 +27,7 @@ from .charged import first_rejections
 from .worlds import TEMPLATES, arm_named, frozen
 
 MICRO = 1_000_000
+NOTHING = 1e-9
 SEQUENTIAL = Rules.default()
 REPLAYS = SEQUENTIAL.replays
 FIXED = Rules()
@@ -42,7 +43,7 @@ class Batch:
 
     Instances are in the order played, templates in turn. `unit` instances that follow one another share a seed. `lost`
     counts lost runs by arm, shaped (arms, evaluations, instances), of one repeat; an instance that is not `kept` lacks
-    an arm.
+    an arm. `effect` is what the challenger is really worth at each instance, where a world tells it.
     """
 
     first: Any
@@ -52,14 +53,19 @@ class Batch:
     unit: int = 1
     lost: Any = None
     kept: Any = None
+    effect: Any = None
 
 
 @dataclass
 class Tally:
-    """Counts over evaluations: of every outcome, runs in all, and of rejections what was vetoed, and by what."""
+    """Counts over evaluations: of every outcome, runs in all, and of rejections what was vetoed, and by what.
+
+    `unfounded` counts promotions of a challenger that is really no better in the mean of the instances played.
+    """
 
     evaluations: int = 0
     promoted: int = 0
+    unfounded: int = 0
     rejected: int = 0
     void: int = 0
     unseen: int = 0
@@ -236,6 +242,8 @@ def _confirm_one(batch: Batch, one: int, end: int, rules: Rules, tally: Tally) -
     tally.by_family += by_family
     tally.vetoed += is_vetoed
     tally.promoted += not is_vetoed
+    if not is_vetoed and batch.effect is not None:
+        tally.unfounded += bool(batch.effect[one, :end].mean() < NOTHING)
 
 
 def _play_again(batch: Batch, one: int, instance: PairedInstance, again: range, arm: Arm) -> Arm:
@@ -287,7 +295,3 @@ def _transformed(ways: tuple[int, ...], size: int) -> Any:
 
 def _results(scores: Any) -> tuple[Result, ...]:
     return tuple(Result(int(score), int(score) == MICRO, 1) for score in scores)
-
-
-def _with(arm: Arm, played: dict[Place, Result]) -> Arm:
-    return replace(arm, confirming={**arm.confirming, **played})

@@ -82,8 +82,9 @@ WORLDS: dict[str, Truth] = (
         "rare big gains, distinct seeds": truths.seed_effects(are_shared=False, rare=True),
         "the same at every repeat": truths.same_every_time,
         "both arms drift from .8 to .4": truths.drifting,
-        "an effect drifts from +.2 to -.2 over the seeds": truths.drifting_effect(is_by_time=False),
-        "an effect drifts from +.2 to -.2 over the time of play": truths.drifting_effect(is_by_time=True),
+        "an effect drifts from +.2 to -.2 over the seeds": truths.drifting_effect(0.2, is_by_time=False),
+        "an effect drifts from +.2 to -.2 over the time of play": truths.drifting_effect(0.2, is_by_time=True),
+        "an effect drifts from -.2 to +.2 over the time of play": truths.drifting_effect(-0.2, is_by_time=True),
         "scores without passes": truths.scores(loses=False),
         "a template's scores fall by half": truths.scores(loses=True, gain=0.2),
         "a family loses .2": truths.one_family(0.2),
@@ -111,6 +112,7 @@ CHOOSERS = (
 
 BY_LOOKS = Chooser("climbing", climb, "looks", is_one_order=True)
 
+NO_BETTER = "promoted though no better in what was played"
 SIZE = {"promoted": at_most(0.005)}
 RATIOS = {"no difference": 0.5, "+.15": 0.6, "+.30": 0.4, "-.1": 0.3}
 VETO = {"a family loses .2": at_least(0.8), "a family loses .3": at_least(0.8)}
@@ -167,8 +169,10 @@ def questions() -> list[Question]:
             for rules in (FIXED, SEQUENTIAL)
         ),
         *(_chosen(chooser, shape) for shape in (OLD, WIDE) for chooser in CHOOSERS),
-        *(_null(f"an effect drifts from +.2 to -.2 over the {what}", WIDE) for what in ("seeds", "time of play")),
+        _null("an effect drifts from +.2 to -.2 over the seeds", WIDE),
+        _wearing_off("+.2 to -.2"),
         *(_power("+.15", shape, SEQUENTIAL) for shape in (Shape(200, 1), Shape(300, 1), Shape(130, 2))),
+        _wearing_off("-.2 to +.2"),
     ]
     return [replace(question, seed=number) for number, question in enumerate(found)]
 
@@ -194,6 +198,12 @@ def _null(
     return Question(
         f"{world}, {shape} at .005", world, shape, SEQUENTIAL, NULLS, 0, told, SIZE if targets is None else targets
     )
+
+
+def _wearing_off(drift: str) -> Question:
+    """An effect over the time of play: a stop at an early look may tell of what was played, and of no more."""
+    told = ("promoted", NO_BETTER)
+    return _null(f"an effect drifts from {drift} over the time of play", WIDE, told, {NO_BETTER: at_most(0.005)})
 
 
 def _power(
@@ -239,6 +249,7 @@ def _any_of(question: Question, chooser: Chooser, rng: np.random.Generator) -> A
 
 TOLD: dict[str, Told] = {
     "promoted": lambda tally: (tally.promoted, tally.evaluations),
+    NO_BETTER: lambda tally: (tally.unfounded, tally.evaluations),
     "void": lambda tally: (tally.void, tally.evaluations),
     "void before any look": lambda tally: (tally.unseen, tally.evaluations),
     "promoted, of alpha spent": lambda tally: (tally.promoted, tally.evaluations - tally.unseen),

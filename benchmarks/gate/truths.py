@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,17 +102,18 @@ def drifting(rng: Rng, count: int, shape: Shape) -> Batch:
     return passing(rng, (base, base), shape)
 
 
-def drifting_effect(*, is_by_time: bool) -> Truth:
-    """A challenger whose effect goes from +.2 to -.2, over the seeds or over the time of play; its mean is zero.
+def drifting_effect(first: float, *, is_by_time: bool) -> Truth:
+    """A challenger whose effect goes from `first` to minus that, over the seeds or over the time of play.
 
-    Seeds are met in a drawn order, so that over the seeds no look sees more of one end.
+    The mean over all instances is zero. Seeds are met in a drawn order, so that over the seeds no look sees more of
+    one end.
     """
 
     def truth(rng: Rng, count: int, shape: Shape) -> Batch:
-        effect = np.tile(np.linspace(0.2, -0.2, shape.instances), (count, 1))
+        effect = np.tile(np.linspace(first, -first, shape.instances), (count, 1))
         if not is_by_time:
             effect = rng.permuted(effect, axis=1)
-        return passing(rng, (BASE - effect / 2, BASE + effect / 2), shape)
+        return replace(passing(rng, (BASE - effect / 2, BASE + effect / 2), shape), effect=effect)
 
     return truth
 
