@@ -246,6 +246,10 @@ class BadSkillFile(FlywheelError):
     """The file {file} is no skill: it has {actual}; expected {expected}. Nothing was brought in."""
 
 
+class NoFiles(FlywheelError):
+    """The loop {loop} has no files to write: {actual}; expected an ended one whose workers wrote some."""
+
+
 class BadLoopBudget(FlywheelError):
     """The budget {actual!r} cannot be used: expected {expected}."""
 

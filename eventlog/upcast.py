@@ -86,8 +86,32 @@ def _without_commands(payload: Payload) -> Payload:
     config = payload["config"]
     evaluation = {**config["evaluation"], "gates": False}
     tools = {**config["tools"], "namespace_capabilities": {}}
-    unsaid = {"grader": None, "validator": None, "refines": None}
+    unsaid = {"grader": None, "validator": None, "refines": None, "commands_known": False}
     return {**payload, **unsaid, "config": {**config, "evaluation": evaluation, "tools": tools}}
+
+
+def _without_wording(payload: Payload) -> Payload:
+    """LoopOpened 2 -> 3: no wording was recorded, and of what a critique and gates do since then nothing was done."""
+    config = payload["config"]
+    since = {
+        "mode": "rules",
+        "repair_budget_fraction": 1_000_000,
+        "defect_category_diagnose_threshold": 0,
+        "defect_category_hard_cap": 0,
+        "phase_aware_incomplete": False,
+    }
+    parts = {
+        "critique": {**config["critique"], **since},
+        "planning": {**config["planning"], "diagnose_below": 0},
+        "completion": {**config["completion"], "file_gates": False, "required_outputs": []},
+    }
+    return {"commands_known": True, **payload, "prompts": None, "config": {**config, **parts}}
+
+
+def _without_defects(payload: Payload) -> Payload:
+    """WorkerReturned 1 -> 2: critiques were by rules, and what they found was not kept."""
+    critic = None if payload["critique"] is None else "rules"
+    return {**payload, "critic": critic, "defects": [], "critique_tokens": 0}
 
 
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
@@ -105,6 +129,8 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("MemoryQuarantined", 1): _of_fewer_kinds,
     ("RunStarted", 1): _of_fewer_kinds,
     ("LoopOpened", 1): _without_commands,
+    ("LoopOpened", 2): _without_wording,
+    ("WorkerReturned", 1): _without_defects,
 }
 """One upcaster for each superseded version: `(type, n)` maps a payload of version n to version n + 1."""
 

@@ -54,6 +54,14 @@ def parse_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def parse_json(text: str) -> tuple[Any, bool]:
+    """The value that a text is as JSON, and whether it is JSON. A number that is not finite makes none."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite), True
+    except (ValueError, RecursionError):
+        return None, False
+
+
 def micro_of(value: object) -> int | None:
     """A confidence in millionths, clamped to [0, 1]; None if it is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):

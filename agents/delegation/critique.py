@@ -1,7 +1,7 @@
-"""Critique of a worker's result, and whether a repair gets anywhere. Pure.
+"""Critique of a worker's result by rules, categories of defects that recur, and whether a repair gets anywhere. Pure.
 
-A critique by rules: what the output contract asks for, what is empty, what only pretends. The score that a completion
-gate reads is that of the result after its repair.
+Rules see what the output contract asks for, what is empty, what only pretends. The score that a completion gate reads
+is that of the result after its repair.
 """
 
 from __future__ import annotations
@@ -12,13 +12,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-Severity = Literal["critical", "warning"]
-DefectCategory = Literal["missing_data", "wrong_format", "incomplete", "placeholder"]
+from eventlog.events import CritiqueConfig, DefectCategory
+from projections.delegation.loop_state import Delegated
+
+Severity = Literal["critical", "warning", "info"]
+Critic = Literal["model", "rules"]
 MICRO: Final = 1_000_000
 FIXPOINT: Final = 0.95
 """Two repairs this alike are one: another attempt is not made."""
 
 PLACEHOLDER: Final = re.compile(r"\b(?:TODO|TBD|FIXME|lorem ipsum)\b|\?\?\?|\{\{\s*\w+\s*\}\}", re.IGNORECASE)
+CONFIDENCE: Final = "confidence"
+"""Location of the defect of a result that its worker is not sure of. It does not recur: that is for stalls to tell."""
+
+UNUSED: Final = 700_000
+GOOD: Final = 700_000
+"""After an iteration whose critiques have this mean, categories without a critical defect are counted anew."""
+
+LEAST_WEIGHT: Final = 200_000
 _WORD: Final = re.compile(r"\w+")
 _BITS: Final = 64
 _SHINGLE: Final = 3
@@ -26,25 +37,28 @@ _SHINGLE: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A fault of a result, and its place."""
+    """A fault of a result, and its place. `why` is what a model said of it."""
 
     category: DefectCategory
     location: str
     severity: Severity
     cost: int
+    why: str = ""
 
     @property
     def line(self) -> str:
         """The defect as a line of a prescription."""
-        return f"{self.category} at {self.location} ({self.severity})"
+        return f"{self.category} at {self.location} ({self.severity}){f': {self.why}' if self.why else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Critique:
-    """The score of a result in millionths, and its defects."""
+    """The score of a result in millionths, its defects, who judged it, and how it is to be repaired."""
 
     score: int
     defects: tuple[Defect, ...]
+    critic: Critic = "rules"
+    prescribed: tuple[str, ...] = ()
 
     @property
     def is_critical(self) -> bool:
@@ -52,13 +66,18 @@ class Critique:
         return any(each.severity == "critical" for each in self.defects)
 
 
-def critique(result: Mapping[str, object], required: Sequence[str], confidence: int) -> Critique:
-    """Judge a result by its contract: from 1.0, less what each defect costs."""
-    found = []
+def critique(
+    result: Mapping[str, object], required: Sequence[str], confidence: int, unused: Sequence[str] = ()
+) -> Critique:
+    """Judge a result by its contract: from 1.0, less what each defect costs.
+
+    `unused` are tools that had to be called and were not.
+    """
+    found = [Defect("unused_required_tool", name, "critical", UNUSED) for name in unused]
     if result.get("error"):
         found.append(Defect("wrong_format", "error", "critical", 400_000))
     if confidence < 300_000:  # noqa: PLR2004 millionths
-        found.append(Defect("incomplete", "confidence", "warning", 200_000))
+        found.append(Defect("incomplete", CONFIDENCE, "warning", 200_000))
     missing = [name for name in required if result.get(name) in (None, "", [], {})]
     found += [Defect("missing_data", name, "critical", 200_000) for name in missing]
     for name, value in sorted(result.items()):
@@ -73,7 +92,32 @@ def critique(result: Mapping[str, object], required: Sequence[str], confidence: 
 
 def prescription(judged: Critique) -> str:
     """Instructions to a worker on how to repair its result."""
-    return "\n".join(["Repair these defects of your last answer:", *(f"- {each.line}" for each in judged.defects)])
+    lines = [each.line for each in judged.defects if each.severity != "info"]
+    return "\n".join(
+        ["Repair these defects of your last answer:", *(f"- {each}" for each in (*lines, *judged.prescribed))]
+    )
+
+
+def recurring_defects(history: Sequence[Delegated], config: CritiqueConfig) -> dict[str, int]:
+    """In how many delegations each category of defects was found, in millionths, since a good one without it.
+
+    What is incomplete counts by how much of the plan is done, because early on everything is.
+    """
+    counts: dict[str, int] = {}
+    for each in history:
+        for category in each.defects:
+            share = MICRO if each.planned is None else max(LEAST_WEIGHT, each.planned)
+            scaled = category == "incomplete" and config.phase_aware_incomplete
+            counts[category] = counts.get(category, 0) + (share if scaled else MICRO)
+        if each.critiques and sum(each.critiques) >= GOOD * len(each.critiques):
+            counts = {category: count for category, count in counts.items() if category in each.critical}
+    return counts
+
+
+def defects_at(history: Sequence[Delegated], config: CritiqueConfig, most: int) -> tuple[str, ...]:
+    """The categories of defects found in so many delegations; none if `most` is 0."""
+    found = recurring_defects(history, config) if config.enabled and most else {}
+    return tuple(sorted(category for category, count in found.items() if count >= most * MICRO))
 
 
 def is_fixpoint(before: str, after: str) -> bool:

@@ -108,6 +108,7 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
             "codemode": _object_schema({"tool_creation": {"type": "boolean"}}),
             "as_submanager": {"type": "boolean"},
             "tests_hypothesis": text,
+            "required_tool_invocations": names,
         }
     )
     subtask = _object_schema({"id": text, "description": text, "dependencies": names, "success_criteria": text})

@@ -23,7 +23,10 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 class Envelope(BaseModel):
-    """Work for a worker. `skills` are names from the catalogue or whole skills in Markdown."""
+    """Work for a worker. `skills` are names from the catalogue or whole skills in Markdown.
+
+    A result without a call of each of `required_tool_invocations` has a critical defect.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -37,6 +40,7 @@ class Envelope(BaseModel):
     as_submanager: bool = False
     may_create_tools: bool = True
     tests_hypothesis: str = ""
+    required_tool_invocations: tuple[str, ...] = ()
 
 
 def read_envelope(value: object) -> Envelope | None:
@@ -49,17 +53,19 @@ def read_envelope(value: object) -> Envelope | None:
         return None
     contract = value.get("output_contract")
     codemode = value.get("codemode")
+    allowed, wanted = _texts(value.get("tools_allowed")), _texts(value.get("required_tool_invocations"))
     return Envelope(
         worker_id=worker,
         instructions=told.strip()[:LONGEST_INSTRUCTIONS],
         subtask_id=safe_id(value.get("subtask_id")),
         skills=_texts(value.get("skills")),
-        tools_allowed=_texts(value.get("tools_allowed")),
+        tools_allowed=tuple(dict.fromkeys((*allowed, *wanted))) if allowed else (),
         required_fields=_texts(contract.get("required_fields")) if isinstance(contract, Mapping) else (),
         inherited_state_keys=_texts(value.get("inherited_state_keys")),
         as_submanager=value.get("as_submanager") is True,
         may_create_tools=not (isinstance(codemode, Mapping) and codemode.get("tool_creation") is False),
         tests_hypothesis=safe_id(value.get("tests_hypothesis") or value.get("test_worker")),
+        required_tool_invocations=wanted,
     )
 
 

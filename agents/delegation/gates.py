@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from eventlog.events import EvaluationConfig, LoopConfig
+from eventlog.events import CompletionConfig, EvaluationConfig, LoopConfig
 
-from .critique import PLACEHOLDER, simhash_similarity
+from .critique import PLACEHOLDER
 from .evaluation import appraise
+from .files import file_fault, repeats_itself
 from .plan import PlanStep, pending_count
 from .summary import in_words
 
-Gate = Literal["presence", "placeholder", "text_loop", "required_fields", "plan", "critique", "evaluation", "oracle"]
+Gate = Literal[
+    "presence",
+    "placeholder",
+    "text_loop",
+    "required_fields",
+    "required_outputs",
+    "file",
+    "plan",
+    "critique",
+    "evaluation",
+    "oracle",
+]
 MOST_REJECTIONS: Final = 20
 """So many rejections in a row end a loop, whatever its configuration allows."""
 
-LOOP_WORDS: Final = 20
-LOOP_SIMILARITY: Final = 0.9
 _STUBS: Final = frozenset({"n/a", "none", "todo", "tbd", "...", "placeholder"})
 
 
@@ -38,7 +47,7 @@ class ProposedResult:
     """Input of the gates: the final result, the plan, the critiques of the last delegation after their repair.
 
     `confidence` is that of the last delegation, None if nothing says how sure its workers are. `verdict` is what ground
-    truth says of the result: True, False, or None without an oracle.
+    truth says of the result: True, False, or None without an oracle. `files` are the texts of the result by name.
     """
 
     result: Mapping[str, object]
@@ -46,6 +55,7 @@ class ProposedResult:
     critiques: Sequence[int]
     verdict: bool | None
     confidence: int | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
@@ -55,17 +65,35 @@ def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
         return Rejection("presence", "the final result is empty")
     if completion.verdict is not None:
         return None if completion.verdict else Rejection("oracle", "the result does not solve the task")
-    return _form_rejection(completion, texts, config) or _work_rejection(completion, config)
+    return (
+        _form_rejection(completion, texts, config)
+        or _file_rejection(completion.files, config.completion)
+        or _work_rejection(completion, config)
+    )
 
 
 def _form_rejection(completion: ProposedResult, texts: Sequence[str], config: LoopConfig) -> Rejection | None:
     for text in texts:
         if PLACEHOLDER.search(text) or text.strip().lower() in _STUBS:
             return Rejection("placeholder", f"the result holds a placeholder: {text.strip()[:60]!r}")
-        if _repeats(text):
+        if repeats_itself(text):
             return Rejection("text_loop", "the result repeats a paragraph")
     missing = [name for name in config.completion.required_fields if not completion.result.get(name)]
     return Rejection("required_fields", f"the result lacks {', '.join(missing)}") if missing else None
+
+
+def _file_rejection(files: Mapping[str, str], config: CompletionConfig) -> Rejection | None:
+    """A file that has to be there and is not, or one that is useless. Only required files are judged, if any are."""
+    if not config.file_gates:
+        return None
+    missing = [name for name in config.required_outputs if name not in files]
+    if missing:
+        return Rejection("required_outputs", f"the result lacks the file {', '.join(missing)}")
+    for name in config.required_outputs or sorted(files):
+        fault = file_fault(name, files[name])
+        if fault is not None:
+            return Rejection("file", f"{name} {fault}")
+    return None
 
 
 def _work_rejection(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
@@ -122,8 +150,3 @@ def _texts(value: object, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, list | tuple) and depth < 20:  # noqa: PLR2004
         for each in value:
             yield from _texts(each, depth + 1)
-
-
-def _repeats(text: str) -> bool:
-    paragraphs = [each for each in text.split("\n\n")[:200] if len(each.split()) >= LOOP_WORDS]
-    return any(simhash_similarity(before, after) >= LOOP_SIMILARITY for before, after in pairwise(paragraphs))

@@ -26,7 +26,7 @@ Answer with one JSON object whose key "decision" is one of:
 - "delegate": {"decision":"delegate","reasoning":"...","confidence":0.0,"delegations":[{"worker_id":"...",
   "instructions":"...","subtask_id":"...","skills":["name"],"tools_allowed":["namespace.name"],
   "output_contract":{"required_fields":["..."]},"inherited_state_keys":["another worker, whose result this one sees"],
-  "codemode":{"tool_creation":true},"as_submanager":false}]}
+  "codemode":{"tool_creation":true},"as_submanager":false,"required_tool_invocations":["namespace.name"]}]}
 - "complete": {"decision":"complete","reasoning":"...","confidence":0.0,"final_result":{"answer":"..."}}
 - "plan": {"decision":"plan","reasoning":"...","subtasks":[{"id":"...","description":"...","dependencies":["..."]}]}
 - "diagnose": {"decision":"diagnose","reasoning":"...","failed_worker":"...","hypotheses":[{"id":"...","cause":"...",
@@ -39,8 +39,9 @@ WORKER: Final = """You are a worker. Do what the instructions say and answer wit
 - {"action":"create_tool","fqn":"dynamic.name","description":"...","parameters":{"type":"object","properties":{}},
   "code":"def handler(*, x):\\n    return {\\"value\\": x}"} to write a tool: one function `handler` with keyword
   arguments that returns a dict, pure Python without files, network or processes
-- {"action":"answer","findings":"...","confidence":0.0,"skills_created":["# Skill: Name\\n\\n## Purpose\\n..."]} to end.
-  A skill is what later workers should know, in at least 30 words."""
+- {"action":"answer","findings":"...","confidence":0.0,"files":{"name.md":"its whole text"},
+  "skills_created":["# Skill: Name\\n\\n## Purpose\\n..."]} to end. A file is part of the result. A skill is what later
+  workers should know, in at least 30 words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,14 @@ class ManagerView:
     directive: str = ""
     answered: str | None = None
     journal: Sequence[str] = ()
+    outputs: Sequence[str] = ()
 
 
 def manager_prompt(view: ManagerView) -> str:
     """The user message of a manager's turn."""
     sections = [
         f"## Task\n{view.task[:LONGEST_TASK]}",
+        f"## Required Files\n{', '.join(view.outputs)}\nHave a worker write each of them." if view.outputs else "",
         f"## Budget\nbudget_fraction_remaining: {round(view.fraction / STEP) * STEP / 1_000_000:.2f}",
         f"## Current Iteration\n{view.iteration}",
         view.summary.rstrip(),

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Final
 
 from eventlog.events import LoopConfig, LoopLimits
-from projections.delegation.budgets import Amounts
+from projections.delegation.budgets import Amounts, LoopBudget
 from projections.delegation.loop_state import LoopState
 
-from .budget import MICRO, estimate_tokens
+from .budget import MICRO, budget_fraction_remaining, estimate_tokens
 from .results import plain_line
 from .summary import in_words
 
@@ -28,6 +28,8 @@ LEAST_WORK: Final = 2
 
 LEAST_LOOPS: Final = 2
 """A loop needs one decision to delegate and one to complete."""
+
+STATUS_LOSS: Final = {"complete": 0, "partial_complete": MICRO // 2}
 
 
 def what_to_improve(state: LoopState, config: LoopConfig) -> tuple[str, ...]:
@@ -68,9 +70,29 @@ def halve_budget(config: LoopConfig, spent: Amounts, task: str) -> LoopLimits:
     )
 
 
-def loss_of(state: LoopState) -> int:
-    """How far an ended loop is from a certain result, in millionths."""
-    return MICRO - state.confidence
+def loss_of(state: LoopState, budget: LoopBudget) -> int:
+    """How far an ended loop is from a good result, in millionths: what refinements are compared by.
+
+    Confidence (by the oracle, where there is one) counts .4, the mean critique of the last delegation .3, rejected
+    completions .15, the status .1, and the share of the budget that was spent .05. What was not judged counts half.
+    """
+    config = state.loop_config()
+    critiques = state.history[-1].critiques if state.history else ()
+    judged = sum(critiques) // len(critiques) if critiques else MICRO // 2
+    rejected = min(MICRO, state.rejected * MICRO // config.completion.max_rejected_completions)
+    parts = (
+        (40, MICRO - state.confidence),
+        (30, MICRO - judged),
+        (15, rejected),
+        (10, STATUS_LOSS.get(state.status, MICRO)),
+        (5, MICRO - budget_fraction_remaining(budget, config.budget)),
+    )
+    return sum(weight * part for weight, part in parts) // 100
+
+
+def has_no_more_time(first: Amounts, rounds: Sequence[Amounts]) -> bool:
+    """True if the rounds of a refinement took twice the time of the first loop, and at least two rounds' worth."""
+    return sum(each.wall for each in rounds) >= 2 * max(first.wall, LEAST_SECONDS * MICRO)
 
 
 def why_refined_enough(losses: Sequence[int]) -> str | None:

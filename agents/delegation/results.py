@@ -37,11 +37,23 @@ def compared_text(result: Mapping[str, Any]) -> str:
 
 
 def result_bytes(result: Mapping[str, Any]) -> bytes:
-    """A result as the bytes that are stored; one that is too long is stored as its beginning."""
+    """A result as the bytes that are stored; one that is too long is stored as its beginning, with the first skills."""
     text = json.dumps(result, sort_keys=True, ensure_ascii=False, default=str)
     if len(text) > LONGEST_RESULT:
-        text = json.dumps({"error": "the result was too long", "result": text[:2_000]}, sort_keys=True)
+        short = {"error": "the result was too long", "result": text[:2_000], "skills_created": _first_skills(result)}
+        text = json.dumps(short, sort_keys=True)
     return text.encode(errors="replace")
+
+
+def _first_skills(result: Mapping[str, Any]) -> list[Any]:
+    """The skills of a result, as many as fit together."""
+    listed, kept, size = result.get("skills_created"), list[Any](), 0
+    for each in listed if isinstance(listed, list) else []:
+        size += len(json.dumps(each, default=str))
+        if size > LONGEST_RESULT:
+            break
+        kept.append(each)
+    return kept
 
 
 def plain_line(text: str, most: int = 300) -> str:

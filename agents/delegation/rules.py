@@ -93,6 +93,12 @@ def diagnose_refusal(decision: DiagnoseDecision, state: LoopState, config: LoopC
     return diagnosis_refusal(kinds, config.budget.max_loops) or ""
 
 
+def may_diagnose(state: LoopState, config: LoopConfig) -> bool:
+    """True if a manager may diagnose next."""
+    kinds = [each.kind for each in state.decisions if not each.refusal]
+    return "diagnose" in offered_decisions(config) and diagnosis_refusal(kinds, config.budget.max_loops) is None
+
+
 def is_idle(state: LoopState) -> bool:
     """True if the last decisions of a manager led to nothing, so often that the loop ends."""
     recent = state.decisions[-MOST_IDLE:]

@@ -65,7 +65,7 @@ def catalogue_line(text: str) -> str:
 def skills_in(result: Mapping[str, object], least_words: int) -> tuple[SkillText, ...]:
     """The skills in a worker's result: of `skills_created`, else of `skills`. Short ones are left out.
 
-    Of two with one name the last stays. All without a heading have one name.
+    Of two with one heading the last stays. All without a heading have one name, and all of them stay.
     """
     listed = result.get("skills_created", result.get("skills"))
     found: dict[str, SkillText] = {}
@@ -74,9 +74,25 @@ def skills_in(result: Mapping[str, object], least_words: int) -> tuple[SkillText
         if not isinstance(text, str) or len(text.split()) < least_words:
             continue
         skill = skill_of(text)
-        found.pop(skill.name, None)
-        found[skill.name] = skill
+        heading = skill.text if skill.name == UNNAMED else skill.name
+        found.pop(heading, None)
+        found[heading] = skill
     return tuple(found.values())
+
+
+def free_name(name: str, content: str, known: Mapping[str, str], taken: Mapping[str, str]) -> str:
+    """The name under which a skill is kept: its own, or with a number if another one came first.
+
+    `known` are the contents of the catalogue by name, `taken` those that workers of this iteration wrote. A later
+    iteration replaces a skill of the same heading; workers of one iteration do not replace each other's, and a skill
+    without a heading replaces none.
+    """
+    rivals = known if name == UNNAMED else taken
+    candidate, number = name, 1
+    while rivals.get(candidate, content) != content:
+        number += 1
+        candidate = f"{name[: LONGEST_SLUG - 4]}_{number}"
+    return candidate
 
 
 def skill_names_in(result: Mapping[str, object], least_words: int) -> tuple[str, ...]:

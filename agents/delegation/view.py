@@ -10,14 +10,15 @@ from projections.delegation.loop_state import Decided, LoopState
 from projections.delegation.skills import SkillCatalogue
 
 from .budget import budget_fraction_remaining
+from .critique import defects_at
 from .evaluation import appraise
 from .gates import after_rejections
 from .journal import journal_line
 from .plan import plan_lines
 from .prompts import ManagerView
-from .rules import plan_steps
+from .rules import may_diagnose, plan_steps
 from .stall import DIRECTIVES
-from .summary import SummaryEntry, rolling_summary
+from .summary import SummaryEntry, in_words, rolling_summary
 
 
 def manager_view(
@@ -38,6 +39,7 @@ def manager_view(
         feedback=_feedback(state, config),
         directive=DIRECTIVES.get(state.strategy, "") if state.strategy is not None else "",  # type: ignore[call-overload]
         answered=state.answered,
+        outputs=config.completion.required_outputs,
         journal=_journal(state.decisions, planning.journal_entries) if planning.decision_journal else (),
     )
 
@@ -54,10 +56,23 @@ def _feedback(state: LoopState, config: LoopConfig) -> str:
         repeats = after_rejections(state.rejections, config.completion.max_rejected_completions) == "repair"
         return f"{state.feedback}; delegate a repair of exactly this" if repeats else state.feedback
     waits = f"{state.deferred} delegations did not run, for there were too many or their subtask waits. "
-    told = waits if state.deferred else ""
+    return f"{waits if state.deferred else ''}{'; '.join(_evaluation(state, config))}".strip()
+
+
+def _evaluation(state: LoopState, config: LoopConfig) -> list[str]:
+    """What the last results are worth, and whether a diagnosis is suggested."""
     if not state.history or state.history[-1].iteration != state.iteration or not config.summary.enabled:
-        return told.strip()
-    return f"{told}evaluation of the last iteration: {appraise(state.history[-1].confidence, config.evaluation)}"
+        return []
+    last = state.history[-1]
+    told = [f"evaluation of the last iteration: {appraise(last.confidence, config.evaluation)}"]
+    most = config.critique.defect_category_diagnose_threshold
+    recurring = defects_at(state.history, config.critique, most)
+    if recurring:
+        told.append(f"in {most} delegations or more results had these defects: {', '.join(recurring)}")
+    if may_diagnose(state, config) and (recurring or last.least < config.planning.diagnose_below):
+        weak = f" (the confidence of {last.weakest} is {in_words(last.least)})" if not recurring else ""
+        told.append(f"a diagnosis is suggested before more of the same is delegated{weak}")
+    return told
 
 
 def _journal(decisions: Sequence[Decided], most: int) -> list[str]:

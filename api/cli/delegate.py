@@ -14,13 +14,14 @@ from agents.edited_files import read_edited
 from agents.executors.delegation.opening import MOST_TASK
 from eventlog.events import LoopConfig
 
-from ..queries.loops import list_loops, show_loop
+from ..queries.loops import list_loops, result_files, show_loop
 from .delegate_options import (
     BudgetOf,
     GraderOf,
     Level,
     ModelOf,
     NamespacesOf,
+    OutputsOf,
     SummaryFile,
     ValidatorOf,
     Weaker,
@@ -30,7 +31,9 @@ from .delegate_options import (
     loop_means,
     read_budget,
     read_namespaces,
+    read_outputs,
 )
+from .loop_end import follow_loop, print_end, warn_of_unknown_validator, warn_without_sandbox
 from .loop_replay import print_loop_replay
 from .loop_view import LoopReporter
 from .output import (
@@ -50,12 +53,12 @@ from .output import (
 )
 
 if TYPE_CHECKING:
-    from agents.executors.delegation.loop import LoopMeans
     from projections.delegation.loop_state import LoopState
 
-    from ..house import House
 
-app = typer.Typer(help="Delegation loops: run, resume, refine, answer, list, show, replay.", no_args_is_help=True)
+app = typer.Typer(
+    help="Delegation loops: run, resume, refine, answer, list, show, export, replay.", no_args_is_help=True
+)
 
 LoopName = Annotated[str, typer.Argument(metavar="RUN", help="The loop's name.")]
 
@@ -77,23 +80,27 @@ def run(  # noqa: PLR0917 each is an option
     weaker_sandbox: Weaker = False,
     namespaces: NamespacesOf = None,
     summary: SummaryFile = None,
+    output: OutputsOf = None,
     as_json: AsJson = False,
 ) -> None:
     """Iterate on a task until it is solved, the budget is spent, or nothing changes any more."""
     from ..controllers.delegation import LoopRequest, start_loop
 
     level: AutonomyLevel = autonomy.value
-    config = config_for(level, LoopConfig(budget=read_budget(budget), tools=read_namespaces(namespaces)))
+    asked = LoopConfig(
+        budget=read_budget(budget), tools=read_namespaces(namespaces), completion=read_outputs(output or [])
+    )
+    config = config_for(level, asked)
     request = LoopRequest(_task(task), config, seed, reuse=not fresh)
     reporter, truth = LoopReporter(), ground_truth(grader, validator)
     with (
         open_project() as house,
         loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
     ):
-        _warn_without_sandbox(reporter, means)
+        warn_without_sandbox(reporter, means)
         with reporter.show_live():
-            state = start_loop(house, request, means, _progress(reporter, summary))
-        _print_end(house, state, as_json=as_json)
+            state = start_loop(house, request, means, follow_loop(reporter, summary))
+        print_end(house, state, as_json=as_json)
 
 
 @app.command()
@@ -116,10 +123,11 @@ def resume(  # noqa: PLR0917 each is an option
         open_project() as house,
         loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
     ):
-        _warn_without_sandbox(reporter, means)
+        warn_without_sandbox(reporter, means)
+        warn_of_unknown_validator(reporter, house, run)
         with reporter.show_live():
-            state = resume_loop(house, run, means, _progress(reporter, summary))
-        _print_end(house, state, as_json=as_json)
+            state = resume_loop(house, run, means, follow_loop(reporter, summary))
+        print_end(house, state, as_json=as_json)
 
 
 @app.command()
@@ -146,7 +154,7 @@ def refine(  # noqa: PLR0917 each is an option
         loop_means(house, model, worker_model, worker_command, truth, weaker=weaker_sandbox) as means,
     ):
         with reporter.show_live():
-            found = refine_loop(house, run, means, rounds, _progress(reporter, None))
+            found = refine_loop(house, run, means, rounds, follow_loop(reporter, None))
         rows = [(each.loop, each.status, in_words(each.confidence)) for each in found.rounds]
         if as_json:
             told = [{"loop": each.loop, "status": each.status, "confidence": each.confidence} for each in found.rounds]
@@ -154,7 +162,7 @@ def refine(  # noqa: PLR0917 each is an option
             return
         table(("loop", "status", "confidence"), rows)
         say(f"{found.why}; the best result is that of {found.best.loop}")
-        _print_end(house, found.best, as_json=False)
+        print_end(house, found.best, as_json=False)
 
 
 @app.command()
@@ -212,6 +220,7 @@ def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
             f"{spent.loops} loops, {spent.workers} workers, {spent.tokens} tokens, {spent.tool_calls} tool calls",
         ),
         ("tools", ", ".join(sorted(found.tools.tools))),
+        ("files", None if found.result is None else ", ".join(found.result.get("files", ()))),
         ("result", None if found.result is None else str(found.result.get("result"))),
     ]
     print_facts([(name, value) for name, value in facts if value])
@@ -229,6 +238,24 @@ def _describe_autonomy(state: LoopState) -> str:
 
 
 @app.command()
+def export(
+    run: LoopName,
+    folder: Annotated[Path, typer.Argument(help="Where to write the files; those of the same name are replaced.")],
+    as_json: AsJson = False,
+) -> None:
+    """Write the files of an ended loop's result to a folder."""
+    with open_project() as house:
+        files = result_files(house.views(), house.blobs, run)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, "utf-8")
+    if as_json:
+        emit_json({"folder": str(folder), "files": list(files)})
+    else:
+        say(f"{len(files)} files of {run} are in {folder}")
+
+
+@app.command()
 def replay(run: LoopName, as_json: AsJson = False) -> None:
     """Make every prompt of a loop again from the log, and read every answer again, without a model.
 
@@ -236,40 +263,6 @@ def replay(run: LoopName, as_json: AsJson = False) -> None:
     """
     with open_project() as house:
         print_loop_replay(house, run, as_json=as_json)
-
-
-def _progress(reporter: LoopReporter, file: Path | None) -> Any:
-    from agents.delegation.view import summary_of
-
-    def watch(journal: Any) -> None:
-        reporter.watch(journal)
-        if file is not None and journal.state.parent is None:
-            file.write_text(summary_of(journal.state, journal.state.loop_config()), "utf-8")
-
-    return watch
-
-
-def _warn_without_sandbox(reporter: LoopReporter, means: LoopMeans) -> None:
-    if means.sandbox.kind == "none":
-        reporter.say("tools are refused: bubblewrap is not installed, and --weaker-sandbox was not given")
-    elif means.sandbox.kind == "namespaces":
-        reporter.say("tools run in a weaker sandbox: namespaces and seccomp, without bubblewrap; they can read files")
-
-
-def _print_end(house: House, state: LoopState, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(show_loop(house.views(), house.blobs, state.loop))
-        return
-    if state.status == "waiting":
-        say(f"{state.loop} asks: {state.question}")
-        say(f"Answer with `flywheel delegate answer {state.loop} TEXT`, then `flywheel delegate resume {state.loop}`.")
-        return
-    found = show_loop(house.views(), house.blobs, state.loop)
-    confidence = in_words(state.confidence)
-    say(f"{state.loop}: {state.status} after {state.iteration} iterations, confidence {confidence} ({state.reason})")
-    if found.result is not None and found.result.get("result"):
-        for name, value in found.result["result"].items():
-            say(f"  {name}: {value}")
 
 
 def _task(given: str) -> str:

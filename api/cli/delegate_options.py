@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import ValidationError
 
+from agents.delegation.envelopes import safe_id
+from agents.delegation.files import is_binary
 from agents.delegation.tool_policy import RESERVED
 from eventlog.errors import first_fault
-from eventlog.events import LoopLimits, ToolsConfig
+from eventlog.events import CompletionConfig, LoopLimits, ToolsConfig
 
 from ..errors import BadLoopBudget
 
@@ -81,6 +83,10 @@ NamespacesOf = Annotated[
         "network, filesystem, compute [dynamic].",
     ),
 ]
+OutputsOf = Annotated[
+    list[str] | None,
+    typer.Option("--output", help="A file that the result must have, such as report.md; can be given several times."),
+]
 SummaryFile = Annotated[Path | None, typer.Option(help="Write the rolling summary to this file as it changes.")]
 
 
@@ -123,6 +129,18 @@ def read_namespaces(given: str | None) -> ToolsConfig:
     return found
 
 
+def read_outputs(given: list[str]) -> CompletionConfig:
+    """Gates of completions that require these files. Raises BadParameter for what is no name of a text file."""
+    for name in given:
+        if safe_id(name) != name:
+            raise typer.BadParameter(f"--output {name[:100]!r}: expected the name of a file without a folder")
+        if is_binary(name):
+            raise typer.BadParameter(
+                f"--output {name[:100]!r}: a result holds text; expected such as report.md or data.csv"
+            )
+    return CompletionConfig(required_outputs=tuple(dict.fromkeys(given)))
+
+
 @contextmanager
 def loop_means(
     house: House,
@@ -146,12 +164,12 @@ def loop_means(
             if not shlex.split(worker_command):
                 raise typer.BadParameter("--worker-command is empty; expected a command")
             command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
-            yield LoopMeans(manager, command, sandbox, truth, repairer=manager)
+            yield LoopMeans(manager, command, sandbox, truth, repairer=manager, critic=manager)
         elif worker_model is None or worker_model == model:
-            yield LoopMeans(manager, ModelWorker(manager), sandbox, truth, repairer=manager)
+            yield LoopMeans(manager, ModelWorker(manager), sandbox, truth, repairer=manager, critic=manager)
         else:
             with agent_model(house.settings, worker_model) as working:
-                yield LoopMeans(manager, ModelWorker(working), sandbox, truth, repairer=working)
+                yield LoopMeans(manager, ModelWorker(working), sandbox, truth, repairer=working, critic=manager)
 
 
 def ground_truth(grader: str | None, validator: str | None) -> GroundTruth:

@@ -18,6 +18,11 @@ def print_loop_replay(house: House, loop: str, *, as_json: bool) -> None:
     found = replay_loop(house.store, house.blobs, loop)
     if as_json:
         emit_json(found)
+    elif found.divergence is None and found.reworded:
+        say(
+            f"the wording of prompts changed since: {found.reworded} of {found.decisions} prompts of {found.loop} are "
+            "worded otherwise now; all its answers are read as recorded"
+        )
     elif found.divergence is None:
         say(f"identical: {found.decisions} decisions of {found.loop} are as recorded")
     else:

@@ -13,6 +13,7 @@ from agents.executors.delegation.fanout import SubmanagerTree
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.loop import DelegationLoop, LoopMeans, Progress, no_progress
 from agents.executors.delegation.opening import Opening, open_loop
+from agents.executors.delegation.truth import GroundTruth
 from agents.rollouts.record import stopwatch
 from eventlog.events import EscalationAnswered, LoopConfig, OfferedSkill, OfferedTool
 from eventlog.store import fresh_key
@@ -35,7 +36,7 @@ ACTOR: Final = "operator"
 class LoopRequest:
     """Request of an operator. `reuse` False offers no skills and tools of earlier loops.
 
-    `refines` is the ended loop whose result is to be improved.
+    `refines` is the ended loop whose result is to be improved, `name` the loop's name (None: a fresh one).
     """
 
     task: str
@@ -43,11 +44,12 @@ class LoopRequest:
     seed: int = 0
     reuse: bool = True
     refines: str | None = None
+    name: str | None = None
 
 
 def start_loop(house: House, request: LoopRequest, means: LoopMeans, progress: Progress = no_progress) -> LoopState:
     """Open a loop and run it until it ends or asks. Raises BadLoopTask, ModelFailure (the loop then stays open)."""
-    loop = f"loop-{fresh_key()[:10]}"
+    loop = request.name or f"loop-{fresh_key()[:10]}"
     with journal_alone(house, loop) as journal:
         views = house.views()
         opening = Opening(
@@ -111,25 +113,38 @@ def refuse_ended(journal: LoopJournal) -> None:
 def refuse_other_means(journal: LoopJournal, means: LoopMeans) -> None:
     """Raise LoopPlayedOtherwise unless a loop gets what it was opened with.
 
-    That is its manager, worker, sandbox, grader and validator. What is no command is compared by whether it is there.
+    That is its manager, worker, sandbox, grader and validator.
     """
-    state, truth = journal.state, means.truth
-    validated = truth.verify is not None
-    recorded = (
-        f"the manager {state.manager!r}",
-        f"the worker {state.worker!r}",
-        f"the sandbox {state.sandbox!r}",
-        _describe_truth("grader", state.grader, is_there=state.graded),
-        _describe_truth("validator", state.validator, is_there=state.validator is not None),
-    )
+    state = journal.state
+    recorded = f"the manager {state.manager!r}", f"the worker {state.worker!r}", f"the sandbox {state.sandbox!r}"
     brought = (
         f"the manager {means.manager.name[:200]!r}",
         f"the worker {means.worker.name[:200]!r}",
         f"the sandbox {means.sandbox.kind!r}",
-        _describe_truth("grader", truth.grader if state.grader or not state.graded else None, is_there=truth.is_graded),
-        _describe_truth("validator", truth.validator, is_there=validated and truth.validator is not None),
     )
     for expected, actual in zip(recorded, brought, strict=True):
+        if actual != expected:
+            raise LoopPlayedOtherwise(loop=state.loop, expected=expected, actual=actual)
+    refuse_other_truth(state, means.truth)
+
+
+def refuse_other_truth(state: LoopState, truth: GroundTruth) -> None:
+    """Raise LoopPlayedOtherwise unless a loop is judged by the grader and the validator that it was opened with.
+
+    What is no command is compared by whether it is there. Of a loop that recorded no commands only the grader is.
+    """
+    named = truth.grader if state.grader or not state.graded else None
+    validated = truth.verify is not None and truth.validator is not None
+    pairs = [
+        (
+            _describe_truth("grader", state.grader, is_there=state.graded),
+            _describe_truth("grader", named, is_there=truth.is_graded),
+        )
+    ]
+    if state.commands_known:
+        expected = _describe_truth("validator", state.validator, is_there=state.validator is not None)
+        pairs.append((expected, _describe_truth("validator", truth.validator, is_there=validated)))
+    for expected, actual in pairs:
         if actual != expected:
             raise LoopPlayedOtherwise(loop=state.loop, expected=expected, actual=actual)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from agents.delegation.files import merge_files
 from eventlog.blobs import BlobStore
 from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
 from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
@@ -18,7 +19,7 @@ from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState
 from projections.engine.views import Views
 
-from ..errors import RunSealed
+from ..errors import NoFiles, RunSealed
 from .facts import find_state
 from .paging import Page, filter_page, page_after
 from .untold import find_hidden_loops
@@ -89,6 +90,16 @@ def show_loop(views: Views, blobs: BlobStore, loop: str) -> LoopAnswer:
         tools=views.get(LOOP_TOOLS, loop) or ToolRegistry(),
         result=None if state.result is None else _record(blobs, state.result),
     )
+
+
+def result_files(views: Views, blobs: BlobStore, loop: str) -> dict[str, str]:
+    """The files of an ended loop's result, texts by name. Raises Unknown, RunSealed, BlobErased, NoFiles."""
+    found = show_loop(views, blobs, loop)
+    files = merge_files([{"files": (found.result or {}).get("files")}])
+    if not files:
+        ended = f"it is {found.loop.status}" if found.loop.is_open else f"it ended as {found.loop.status} without files"
+        raise NoFiles(loop=loop, actual=ended)
+    return files
 
 
 def list_skills(views: Views, *, after: str | None = None, limit: int | None = None) -> Page[SkillState]:

@@ -44,9 +44,10 @@ NAMES: dict[str, str] = {
         "Tokens is_asked_for query_of"
     ),
     "delegation": (
-        "BudgetAmounts BudgetReserved BudgetSettled CompletionRejected DecidedKind EscalationAnswered EscalationAsked "
-        "IterationDecided LoopClosed LoopOpened LoopStatus OfferedSkill OfferedTool PlannedSubtask SandboxKind "
-        "SkillSaved StallSignalled StatedHypothesis StrategySwitched ToolForged WorkerReturned"
+        "BudgetAmounts BudgetReserved BudgetSettled CompletionRejected DecidedKind DefectCategory "
+        "EscalationAnswered EscalationAsked FoundDefect IterationDecided LoopClosed LoopOpened LoopStatus "
+        "OfferedSkill OfferedTool PlannedSubtask SandboxKind SkillSaved StallSignalled StatedHypothesis "
+        "StrategySwitched ToolForged WorkerReturned"
     ),
     "environments": (
         "Detail EnvironmentAdmitted EnvironmentProbed EnvironmentRegistered PageUrl ProbeOutcome ProbeResult "

@@ -64,15 +64,39 @@ class StatedHypothesis(FrozenModel):
     test: _Line
 
 
+DefectCategory = Literal[
+    "missing_data",
+    "wrong_format",
+    "incomplete",
+    "hallucinated",
+    "stale",
+    "policy_violation",
+    "placeholder",
+    "unused_required_tool",
+]
+"""What may be wrong with a worker's result."""
+
+
+class FoundDefect(FrozenModel):
+    """A defect that a critique found in a result, and where."""
+
+    category: DefectCategory
+    location: _Line
+    severity: Literal["critical", "warning", "info"]
+
+
 class LoopOpened(Event):
     """A delegation loop began on a task. `root` is the first loop of its tree, `depth` its level below that.
 
     `grader` and `validator` are the commands that are its ground truth (None: none, or one without a command).
-    `refines` is the ended loop whose result it improves on. Version 1 recorded none of these three, its completions
-    passed no gate of evaluation, and all its namespaces had the same capabilities.
+    `refines` is the ended loop whose result it improves on. Version 1 recorded none of these three, so
+    `commands_known` is false and whether it had a validator is unknown; its completions passed no gate of evaluation,
+    and all its namespaces had the same capabilities. `prompts` is the digest of the wording of all prompts; versions 1
+    and 2 did not record it. Their critiques were by rules, no category of defects was counted, no diagnosis was
+    suggested, and no file was judged.
     """
 
-    schema_version: ClassVar[int] = 2
+    schema_version: ClassVar[int] = 3
     type: Literal["LoopOpened"] = "LoopOpened"
     loop: Name
     task: BlobAddress
@@ -87,7 +111,9 @@ class LoopOpened(Event):
     graded: bool
     grader: _Line | None
     validator: _Line | None
+    commands_known: bool
     refines: Name | None
+    prompts: Digest | None
     sandbox: SandboxKind
     skills: tuple[OfferedSkill, ...]
     tools: tuple[OfferedTool, ...]
@@ -120,11 +146,13 @@ class IterationDecided(Event):
 class WorkerReturned(Event):
     """A worker's result. `confidence` is what counts, `reported` what the worker said of itself (null: nothing).
 
-    `critique` is the score after repair. `tools` and `skills` were used. `refused` holds the category of each tool that
-    was refused in the end. What the result makes of its subtask and hypothesis is null without one. `note` says why a
-    worker was not what was asked for, such as a sub-manager.
+    `critique` is the score after repair, by `critic`, with what `defects` it still found; `critique_tokens` were spent
+    on critique and repair. Version 1 was judged by rules and kept no defects. `tools` and `skills` were used. `refused`
+    holds the category of each tool that was refused in the end. What the result makes of its subtask and hypothesis is
+    null without one. `note` says why a worker was not what was asked for, such as a sub-manager.
     """
 
+    schema_version: ClassVar[int] = 2
     type: Literal["WorkerReturned"] = "WorkerReturned"
     loop: Name
     iteration: Count
@@ -138,6 +166,9 @@ class WorkerReturned(Event):
     reported: ScoreMicro | None
     source: Literal["reported", "verified", "derived", "missing", "error"]
     critique: ScoreMicro | None
+    critic: Literal["model", "rules"] | None
+    defects: tuple[FoundDefect, ...]
+    critique_tokens: Count
     repairs: Count
     finding: _Line
     result: BlobAddress

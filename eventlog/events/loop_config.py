@@ -14,6 +14,9 @@ Strategy = Literal["decompose_finer", "simplify", "reframe", "escalate"]
 Capability = Literal["network", "filesystem", "compute"]
 """Modules that a namespace of tools may import beyond the least. The sandbox has no network in any case."""
 
+FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
+"""The name of a file in a result: no path."""
+
 _Window = Annotated[int, Field(ge=2, le=100)]
 _Namespace = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
@@ -71,20 +74,35 @@ class EvaluationConfig(FrozenModel):
 
 
 class CritiqueConfig(FrozenModel):
-    """The critique of worker results and their repair."""
+    """The critique of worker results and their repair.
+
+    With the mode `model` a model judges results; where it gives no valid critique, or there is none, rules do. Critique
+    and repair may spend `repair_budget_fraction` of the tokens. A category of defects is told to the manager after
+    `defect_category_diagnose_threshold` iterations and ends the loop after `defect_category_hard_cap` (0: never); with
+    `phase_aware_incomplete` what is incomplete counts by how much of the plan is done.
+    """
 
     enabled: bool = True
-    max_repair_attempts: Annotated[int, Field(ge=0, le=5)] = 1
+    mode: Literal["model", "rules"] = "model"
+    max_repair_attempts: Annotated[int, Field(ge=0, le=5)] = 2
+    repair_budget_fraction: ScoreMicro = 150_000
     min_score_to_complete: ScoreMicro = 600_000
+    defect_category_diagnose_threshold: Annotated[int, Field(ge=0, le=100)] = 3
+    defect_category_hard_cap: Annotated[int, Field(ge=0, le=100)] = 5
+    phase_aware_incomplete: bool = True
 
 
 class PlanningConfig(FrozenModel):
-    """Plans, diagnoses and the decision journal."""
+    """Plans, diagnoses and the decision journal.
+
+    After a worker below `diagnose_below` the manager has a diagnosis suggested (0: never).
+    """
 
     enabled: bool = True
     max_subtasks: Annotated[int, Field(ge=1, le=50)] = 10
     diagnosis: bool = True
     max_hypotheses: Annotated[int, Field(ge=1, le=10)] = 3
+    diagnose_below: ScoreMicro = 300_000
     decision_journal: bool = True
     journal_entries: Annotated[int, Field(ge=1, le=100)] = 10
 
@@ -122,9 +140,14 @@ class SummaryConfig(FrozenModel):
 
 
 class CompletionConfig(FrozenModel):
-    """Gates that judge a COMPLETE. After `max_rejected_completions` rejections for one reason the loop ends."""
+    """Gates that judge a COMPLETE. After `max_rejected_completions` rejections for one reason the loop ends.
+
+    With `file_gates` the files of the result are judged too; those of `required_outputs` must be there.
+    """
 
     max_rejected_completions: Annotated[int, Field(ge=1, le=20)] = 2
+    file_gates: bool = True
+    required_outputs: tuple[Annotated[str, Field(pattern=FILE_NAME)], ...] = ()
     required_fields: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
 
 

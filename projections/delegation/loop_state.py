@@ -25,6 +25,9 @@ class Delegated(Struct, frozen=True, kw_only=True):
     """A finished delegation: mean confidence in millionths, findings as a line, critiques after repair.
 
     `judged` is the mean over the workers of which anything says how sure they are; None if nothing says so of any.
+    `least` is the lowest confidence of a worker, `weakest` that worker. `defects` are the categories that critiques
+    found, `critical` those of critical ones, and `planned` how much of the plan was done by then, in millionths (None
+    without a plan).
     """
 
     iteration: int
@@ -32,6 +35,11 @@ class Delegated(Struct, frozen=True, kw_only=True):
     findings: str = ""
     critiques: tuple[int, ...] = ()
     judged: int | None = None
+    least: int = 1_000_000
+    weakest: str = ""
+    defects: tuple[str, ...] = ()
+    critical: tuple[str, ...] = ()
+    planned: int | None = None
 
 
 class WorkerResult(Struct, frozen=True, kw_only=True):
@@ -45,6 +53,8 @@ class WorkerResult(Struct, frozen=True, kw_only=True):
     result: str
     critique: int | None = None
     source: str = "reported"
+    defects: tuple[dict[str, str], ...] = ()
+    critique_tokens: int = 0
 
 
 class SubtaskState(Struct, frozen=True, kw_only=True):
@@ -82,7 +92,8 @@ class LoopState(FoldState, frozen=True, kw_only=True):
 
     `running` are the workers of the last decision that have not returned; `returned` those that have, until the stall
     detector judged the iteration. `answer` is the address of the manager's last answer, `deferred` how many of its
-    delegations did not run.
+    delegations did not run. `rejected` counts all rejections, `critique_tokens` what critiques and repairs of earlier
+    iterations cost.
     """
 
     loop: str = ""
@@ -98,6 +109,8 @@ class LoopState(FoldState, frozen=True, kw_only=True):
     graded: bool = False
     grader: str | None = None
     validator: str | None = None
+    commands_known: bool = True
+    prompts: str | None = None
     refines: str | None = None
     sandbox: str = "none"
     offered_skills: tuple[dict[str, str], ...] = ()
@@ -118,6 +131,8 @@ class LoopState(FoldState, frozen=True, kw_only=True):
     plan: tuple[SubtaskState, ...] = ()
     hypotheses: tuple[HypothesisState, ...] = ()
     rejections: tuple[str, ...] = ()
+    rejected: int = 0
+    critique_tokens: int = 0
     feedback: str = ""
     strategy: str | None = None
     question: str | None = None

@@ -34,6 +34,8 @@ def _open(row: EventRow) -> LoopState:
         graded=row.flag("graded"),
         grader=row.maybe_text("grader"),
         validator=row.maybe_text("validator"),
+        commands_known=row.flag("commands_known"),
+        prompts=row.maybe_text("prompts"),
         refines=row.maybe_text("refines"),
         sandbox=row.text("sandbox"),
         offered_skills=tuple(row.records("skills")),
@@ -56,6 +58,7 @@ def _decide(state: LoopState, row: EventRow) -> LoopState:
         deferred=row.number("deferred"),
         running=tuple(row.records("workers")),
         returned=(),
+        critique_tokens=_critique_tokens(state),
         feedback=refusal,
         since=row.position,
     )
@@ -94,6 +97,8 @@ def _return(state: LoopState, row: EventRow) -> LoopState:
         result=row.text("result"),
         critique=row.maybe_number("critique"),
         source=row.text("source"),
+        defects=tuple(row.records("defects")),
+        critique_tokens=row.number("critique_tokens"),
     )
     latest = {name: each for name, each in state.latest.items() if name != result.worker}
     kept = list({**latest, result.worker: result}.items())[-KEPT_RESULTS:]
@@ -124,17 +129,42 @@ def _hypotheses_after(
 def _signal(state: LoopState, row: EventRow) -> LoopState:
     ordered = sorted(state.returned, key=lambda each: each.worker)
     judged = [each.confidence for each in ordered if each.source != "missing"]
+    weakest = min(ordered, key=lambda each: each.confidence, default=None)
+    defects = [each for result in ordered for each in result.defects]
     done = Delegated(
         iteration=row.number("iteration"),
         confidence=row.number("confidence"),
         findings="; ".join(each.finding for each in ordered),
         critiques=tuple(each.critique for each in ordered if each.critique is not None),
         judged=sum(judged) // len(judged) if judged else None,
+        least=1_000_000 if weakest is None else weakest.confidence,
+        weakest="" if weakest is None else weakest.worker,
+        defects=tuple(sorted({each["category"] for each in defects})),
+        critical=tuple(sorted({each["category"] for each in defects if each["severity"] == "critical"})),
+        planned=_planned(state.plan),
     )
     confidences = tuple(each.confidence for each in ordered)
     decisions = (*state.decisions[:-1], *(replace(last, confidences=confidences) for last in state.decisions[-1:]))
     history = (*state.history, done)
-    return replace(state, history=history, decisions=decisions, running=(), returned=(), since=row.position)
+    tokens = _critique_tokens(state)
+    return replace(
+        state,
+        history=history,
+        decisions=decisions,
+        running=(),
+        returned=(),
+        critique_tokens=tokens,
+        since=row.position,
+    )
+
+
+def _critique_tokens(state: LoopState) -> int:
+    return state.critique_tokens + sum(each.critique_tokens for each in state.returned)
+
+
+def _planned(plan: tuple[SubtaskState, ...]) -> int | None:
+    """How much of a plan is done, in millionths; None without a plan."""
+    return sum(each.status == "completed" for each in plan) * 1_000_000 // len(plan) if plan else None
 
 
 def _switch(state: LoopState, row: EventRow) -> LoopState:
@@ -143,7 +173,8 @@ def _switch(state: LoopState, row: EventRow) -> LoopState:
 
 def _reject(state: LoopState, row: EventRow) -> LoopState:
     why = f"{row.text('gate')}: {row.text('why')}"
-    return replace(state, rejections=(*state.rejections, why)[-KEPT_REJECTIONS:], feedback=why, since=row.position)
+    kept = (*state.rejections, why)[-KEPT_REJECTIONS:]
+    return replace(state, rejections=kept, rejected=state.rejected + 1, feedback=why, since=row.position)
 
 
 def _ask(state: LoopState, row: EventRow) -> LoopState:
@@ -192,7 +223,7 @@ def _fold(state: LoopState, row: EventRow) -> LoopState:
 
 LOOPS = Fold(
     name="loops",
-    version=3,
+    version=4,
     reads={
         "LoopOpened": (
             "loop",
@@ -208,6 +239,8 @@ LOOPS = Fold(
             "graded",
             "grader",
             "validator",
+            "commands_known",
+            "prompts",
             "refines",
             "sandbox",
             "skills",
@@ -240,6 +273,8 @@ LOOPS = Fold(
             "finding",
             "result",
             "critique",
+            "defects",
+            "critique_tokens",
         ),
         "StallSignalled": ("loop", "iteration", "confidence"),
         "StrategySwitched": ("loop", "strategy"),

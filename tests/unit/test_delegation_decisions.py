@@ -155,6 +155,7 @@ def test_a_manager_under_the_schema_can_say_all_that_an_envelope_reads() -> None
         "codemode": {"tool_creation": False},
         "as_submanager": True,
         "tests_hypothesis": "h",
+        "required_tool_invocations": ["dynamic.sum"],
     }
     assert set(items["properties"]) == set(full)
     found = read_envelope(full)

@@ -54,7 +54,7 @@ _SHOWN: Final = 2_000
 CONFIG: Final = LoopConfig(
     budget=LoopLimits(max_loops=20, max_depth=0, max_parallel_workers=1),
     tools=ToolsConfig(enabled=False),
-    critique=CritiqueConfig(max_repair_attempts=0),
+    critique=CritiqueConfig(mode="rules", max_repair_attempts=0),
     evaluation=EvaluationConfig(gates=False),
     max_tokens=1_024,
 )

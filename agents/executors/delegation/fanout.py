@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -102,7 +103,7 @@ class Fanout:
         else:
             turn = self._take_turn(envelope, desk)
         if note:
-            turn = WorkerTurn(turn.result, turn.confidence, turn.critique, turn.repairs, None, note)
+            turn = dataclasses.replace(turn, note=note)
         with self.journal.lock:
             spent = desk.amounts_spent if over is None else Amounts()
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, spent))
@@ -113,7 +114,8 @@ class Fanout:
         The worker itself is not charged: it did not return, and runs again when the loop is resumed.
         """
         try:
-            return take_turn(self.means.worker, envelope, desk, self.means.truth, self.config)
+            means = self.means
+            return take_turn(means.worker, envelope, desk, means.truth, self.config, means.critic)
         except (ModelFailure, TruthFailed):
             spent = replace(desk.amounts_spent, workers=0)
             with self.journal.lock:
@@ -199,12 +201,13 @@ class Fanout:
             task=envelope.instructions,
             manager=state.manager,
             worker=state.worker,
-            config=self.config.model_copy(update={"budget": limits}),
+            config=_child_config(self.config, limits),
             seed=state.seed,
             sandbox=self.means.sandbox.kind,
             graded=state.graded,
             grader=state.grader,
             validator=state.validator,
+            commands_known=state.commands_known,
             parent=state.loop,
             root=state.root,
             depth=state.depth + 1,
@@ -233,6 +236,12 @@ class Fanout:
         turn = WorkerTurn(result, confidence, child=child.loop)
         with self.journal.lock:
             record_turn(self.journal, envelope, turn, desk, self.journal.settlement(desk.reservation, actual))
+
+
+def _child_config(config: LoopConfig, limits: LoopLimits) -> LoopConfig:
+    """The configuration of a child within its limits. The files of the whole result are not asked of a part of it."""
+    completion = config.completion.model_copy(update={"required_outputs": ()})
+    return config.model_copy(update={"budget": limits, "completion": completion})
 
 
 def _limits(limits: LoopLimits, spent: LoopBudget, pending: Amounts) -> LoopLimits:

@@ -28,6 +28,7 @@ from ...delegation.decisions import (
     read_decision,
 )
 from ...delegation.envelopes import Envelope, fan_out
+from ...delegation.files import merge_files
 from ...delegation.gates import ProposedResult, after_rejections, reject
 from ...delegation.prompts import MANAGER, manager_prompt
 from ...delegation.results import plain_line
@@ -47,9 +48,10 @@ from .clock import charge_meanwhile
 from .fanout import Fanout, SubmanagerTree, child_name
 from .forge import Forge
 from .journal import LoopJournal
+from .keeping import keep_skills
 from .manager_turn import ManagerTurn, decision_event
 from .sandbox import ToolSandbox
-from .settling import end_event, judge_iteration, reason_converged, reason_to_end
+from .settling import end_event, judge_iteration, reason_converged, reason_to_end, worker_results
 from .truth import NO_TRUTH, GroundTruth
 from .workers import Worker
 
@@ -63,13 +65,17 @@ def no_progress(_journal: LoopJournal) -> None:
 
 @dataclass(frozen=True)
 class LoopMeans:
-    """Means of a loop: the models of manager and workers, the sandbox of its tools, ground truth."""
+    """Means of a loop: the models of manager and workers, the sandbox of its tools, ground truth.
+
+    `repairer` repairs tools, `critic` judges results; without one nothing is repaired, and rules judge.
+    """
 
     manager: Model
     worker: Worker
     sandbox: ToolSandbox
     truth: GroundTruth = NO_TRUTH
     repairer: Model | None = None
+    critic: Model | None = None
 
 
 @dataclass
@@ -101,6 +107,8 @@ class DelegationLoop:
         if state.running:
             fanout = Fanout(self.journal, self.means, self.forge, self.config, self.tree, self._run_child)
             fanout.run(self._envelopes())
+        if self.journal.state.returned and not self.journal.state.running:
+            keep_skills(self.journal, self._envelopes(), self.config)
         if is_to_be_judged(self.journal.state):
             judge_iteration(self.journal, self.config)
             return
@@ -184,7 +192,8 @@ class DelegationLoop:
         state, result = self.journal.state, decision.final_result
         verdict = self.means.truth.verdict(result)
         critiques, judged = (state.history[-1].critiques, state.history[-1].judged) if state.history else ((), None)
-        proposed = ProposedResult(result, plan_steps(state.plan), critiques, verdict, judged)
+        files = merge_files([*worker_results(self.journal), result])
+        proposed = ProposedResult(result, plan_steps(state.plan), critiques, verdict, judged, files)
         rejection = reject(proposed, self.config)
         if rejection is None:
             last = state.history[-1].confidence if state.history else 0

@@ -8,6 +8,7 @@ from typing import Final
 from eventlog.events import LoopConfig, LoopOpened, OfferedSkill, OfferedTool, SandboxKind
 
 from ...delegation.results import plain_line
+from ...delegation.wording import prompt_wording
 from .errors import BadLoopTask
 from .journal import LoopJournal
 
@@ -28,6 +29,7 @@ class Opening:
     graded: bool = False
     grader: str | None = None
     validator: str | None = None
+    commands_known: bool = True
     refines: str | None = None
     parent: str | None = None
     root: str | None = None
@@ -58,7 +60,9 @@ def open_loop(journal: LoopJournal, opening: Opening) -> None:
             graded=opening.graded,
             grader=opening.grader,
             validator=opening.validator,
+            commands_known=opening.commands_known,
             refines=opening.refines,
+            prompts=prompt_wording(),
             sandbox=opening.sandbox,
             skills=opening.skills if opening.config.skills.enabled else (),
             tools=opening.tools if opening.config.tools.enabled else (),

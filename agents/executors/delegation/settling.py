@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from eventlog.events import AnyEvent, EscalationAsked, LoopClosed, LoopConfig, StallSignalled, StrategySwitched
+from eventlog.events import (
+    AnyEvent,
+    EscalationAsked,
+    LoopClosed,
+    LoopConfig,
+    StallSignalled,
+    StrategySwitched,
+    WorkerReturned,
+)
+from projections.delegation.budgets import loop_stream
 from projections.delegation.loop_state import LoopState
 from projections.engine.projection import state_json
 
 from ...delegation.budget import can_continue
 from ...delegation.convergence import Trend, convergence
+from ...delegation.critique import defects_at
 from ...delegation.evaluation import mean_confidence
+from ...delegation.files import merge_files
 from ...delegation.plan import pending_count
 from ...delegation.results import compared_text, plain_line
 from ...delegation.rules import is_idle, plan_steps
@@ -51,6 +62,9 @@ def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
     over = can_continue(journal.budget, config.budget)
     if over is not None:
         return f"budget_exhausted: {over.why}"
+    capped = defects_at(state.history, config.critique, config.critique.defect_category_hard_cap)
+    if capped:
+        return f"defect_category_cap: {', '.join(capped)}"
     if is_idle(state):
         return f"{'manager_parse_failure' if state.invalid else 'no_progress'}: no decision could be followed"
     return None
@@ -73,6 +87,7 @@ def end_event(journal: LoopJournal, reason: str, result: Any = None, confidence:
         "reason": reason,
         "iterations": state.iteration,
         "history": [[each.iteration, each.confidence] for each in state.history],
+        "files": merge_files([*worker_results(journal), result or {}]),
         "artifacts": {name: each.result for name, each in sorted(state.latest.items())},
         "tools": sorted(journal.tools.tools),
         "skills": sorted(journal.skills.skills),
@@ -85,6 +100,14 @@ def end_event(journal: LoopJournal, reason: str, result: Any = None, confidence:
         confidence=micro,
         result=journal.put_bytes(plain_json(content)),
     )
+
+
+def worker_results(journal: LoopJournal) -> list[dict[str, Any]]:
+    """The results of all workers of a loop, in order of iteration and name."""
+    stream = journal.store.read(stream=loop_stream(journal.loop))
+    found = [each.event for each in stream if isinstance(each.event, WorkerReturned)]
+    ordered = sorted(found, key=lambda each: (each.iteration, each.worker))
+    return [journal.record_at(each.result) for each in ordered]
 
 
 def _switch(state: LoopState, stall: Stall) -> list[AnyEvent]:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eventlog.chain import digest
-from eventlog.events import AnyEvent, LoopConfig, SkillSaved, WorkerReturned
+from eventlog.events import AnyEvent, FoundDefect, LoopConfig, WorkerReturned
 
 from ...delegation.answers import micro_of
-from ...delegation.critique import Critique, critique, is_fixpoint, prescription
+from ...delegation.critique import CONFIDENCE, Critique, is_fixpoint, prescription
 from ...delegation.diagnosis import hypothesis_status
 from ...delegation.envelopes import Envelope, inherited_state
 from ...delegation.evaluation import Confidence, confidence_of
 from ...delegation.plan import status_after
 from ...delegation.prompts import WorkOrder
 from ...delegation.results import compared_text, finding_of, plain_line, result_bytes
-from ...delegation.skills import SkillText, references_in, resolve_skills, skill_of, skills_in
+from ...delegation.skills import references_in, resolve_skills
+from ...models.model import Model
+from .critic import DeskCritic
 from .desk import WorkerDesk
 from .errors import WorkerFailed, WorkerOverBudget
 from .journal import LoopJournal
@@ -27,38 +28,41 @@ from .workers import Worker
 
 @dataclass(frozen=True)
 class WorkerTurn:
-    """Outcome of a worker's turn."""
+    """Outcome of a worker's turn. `critique_tokens` were spent on critique and repair."""
 
     result: dict[str, Any]
     confidence: Confidence
     critique: Critique | None = None
     repairs: int = 0
+    critique_tokens: int = 0
     child: str | None = None
     note: str = ""
 
 
 def take_turn(
-    worker: Worker, envelope: Envelope, desk: WorkerDesk, truth: GroundTruth, config: LoopConfig
+    worker: Worker, envelope: Envelope, desk: WorkerDesk, truth: GroundTruth, config: LoopConfig, critic: Model | None
 ) -> WorkerTurn:
-    """Have a worker do an envelope, and repair what its critique finds. Raises ModelFailure."""
+    """Have a worker do an envelope, and repair what its critique finds. Raises ModelFailure, TruthFailed."""
     order = work_order(envelope, desk)
     turn = _attempt(worker, envelope, order, desk, truth)
     if not config.critique.enabled:
         return turn
-    judged = critique(turn.result, envelope.required_fields, turn.confidence.micro)
-    turn = WorkerTurn(turn.result, turn.confidence, judged)
+    judge = DeskCritic(critic, desk)
+    judged = judge.judge(envelope, turn.result, turn.confidence.micro, order.seed)
+    turn = replace(turn, critique=judged)
     for number in range(1, config.critique.max_repair_attempts + 1):
-        if turn.critique is None or not turn.critique.is_critical:
+        if not judged.is_critical or not judge.may_go_on:
             break
-        again = order_again(order, turn.critique)
+        again = order_again(order, judged, number)
         better = _attempt(worker, envelope, again, desk, truth)
-        after = critique(better.result, envelope.required_fields, better.confidence.micro)
+        after = judge.judge(envelope, better.result, better.confidence.micro, again.seed)
         stuck = is_fixpoint(compared_text(turn.result), compared_text(better.result))
-        if after.score >= turn.critique.score:
-            turn = WorkerTurn(better.result, better.confidence, after, number)
+        if after.score < judged.score:
+            break
+        judged, turn = after, replace(better, critique=after, repairs=number)
         if stuck:
             break
-    return turn
+    return replace(turn, critique_tokens=judge.spent)
 
 
 def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
@@ -81,23 +85,15 @@ def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
     )
 
 
-def order_again(order: WorkOrder, judged: Critique) -> WorkOrder:
-    """The same order with what is to be repaired."""
-    return WorkOrder(
-        worker=order.worker,
-        instructions=f"{order.instructions}\n\n{prescription(judged)}",
-        skills=order.skills,
-        tools=order.tools,
-        state=order.state,
-        may_create_tools=order.may_create_tools,
-        seed=order.seed + 1,
-    )
+def order_again(order: WorkOrder, judged: Critique, number: int = 1) -> WorkOrder:
+    """The same order with what is to be repaired, for the n-th time."""
+    return replace(order, instructions=f"{order.instructions}\n\n{prescription(judged)}", seed=order.seed + number)
 
 
 def record_turn(
     journal: LoopJournal, envelope: Envelope, turn: WorkerTurn, desk: WorkerDesk, settled: AnyEvent
 ) -> None:
-    """Append the settlement, the result and its skills together."""
+    """Append the settlement and the result together."""
     iteration = desk.iteration
     error = isinstance(turn.result.get("error"), str)
     micro = turn.confidence.micro
@@ -114,6 +110,9 @@ def record_turn(
         reported=turn.confidence.reported,
         source="error" if error and turn.confidence.source == "missing" else turn.confidence.source,
         critique=None if turn.critique is None else turn.critique.score,
+        critic=None if turn.critique is None else turn.critique.critic,
+        defects=() if turn.critique is None else _defects(turn.critique),
+        critique_tokens=turn.critique_tokens,
         repairs=turn.repairs,
         finding=plain_line(finding_of(envelope.worker_id, turn.result, desk.last_error), 400),
         result=journal.put_bytes(result_bytes(turn.result)),
@@ -124,44 +123,16 @@ def record_turn(
         child=turn.child,
         note=plain_line(turn.note),
     )
-    with journal.lock:
-        found = _skills_of(envelope, turn.result, desk.config)
-        saved = skill_events(journal, found, envelope.worker_id, iteration, desk.config.skills.max_total)
-        journal.append(settled, returned, *saved)
+    journal.append(settled, returned)
 
 
-def skill_events(
-    journal: LoopJournal, skills: Sequence[SkillText], worker: str, iteration: int, most: int
-) -> list[SkillSaved]:
-    """The events that save skills, but for those that are in the catalogue as they are."""
-    known, found = journal.skills.skills, []
-    for skill in skills:
-        content = journal.put_text(skill.text)
-        before = known.get(skill.name)
-        if (before is not None and before.content == content) or (before is None and len(known) >= most):
-            continue
-        found.append(
-            SkillSaved(
-                loop=journal.loop,
-                iteration=iteration,
-                worker=worker,
-                skill=skill.name,
-                version=1 if before is None else before.version + 1,
-                content=content,
-                line=plain_line(skill.line, 150),
-                words=skill.words,
-            )
-        )
-    return found
-
-
-def _skills_of(envelope: Envelope, result: dict[str, Any], config: LoopConfig) -> list[SkillText]:
-    """The skills that an envelope brings whole and those that its worker wrote; of one name the worker's stays."""
-    if not config.skills.enabled:
-        return []
-    inline = [skill_of(each.inline) for each in references_in(envelope.skills) if each.inline is not None]
-    long_enough = [each for each in inline if each.words >= config.skills.min_words]
-    return list({each.name: each for each in (*long_enough, *skills_in(result, config.skills.min_words))}.values())
+def _defects(judged: Critique) -> tuple[FoundDefect, ...]:
+    """The defects that are left after the repair. How sure a worker is is no defect of what it found."""
+    return tuple(
+        FoundDefect(category=each.category, location=each.location, severity=each.severity)
+        for each in judged.defects[:20]
+        if each.location != CONFIDENCE
+    )
 
 
 def _attempt(worker: Worker, envelope: Envelope, order: WorkOrder, desk: WorkerDesk, truth: GroundTruth) -> WorkerTurn:
