@@ -132,7 +132,7 @@ def read_namespaces(given: str | None) -> ToolsConfig:
 def read_outputs(given: list[str]) -> CompletionConfig:
     """Gates of completions that require these files. Raises BadParameter for what is no name of a text file."""
     for name in given:
-        if safe_id(name) != name:
+        if not name or safe_id(name) != name:
             raise typer.BadParameter(f"--output {name[:100]!r}: expected the name of a file without a folder")
         if is_binary(name):
             raise typer.BadParameter(

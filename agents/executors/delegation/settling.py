@@ -71,8 +71,11 @@ def reason_to_end(journal: LoopJournal, config: LoopConfig) -> str | None:
 
 
 def reason_converged(journal: LoopJournal, config: LoopConfig) -> str | None:
-    """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first."""
-    found = convergence(_trend(journal, config), config)
+    """Why the loop has converged, or None. Asked when a manager would delegate again, so that it may complete first.
+
+    A manager whose completion was just rejected delegates what it lacks.
+    """
+    found = None if journal.state.rejections else convergence(_trend(journal, config), config)
     return None if found is None else f"converged: {found}"
 
 
