@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from agents.delegation.autonomy import LEVELS, autonomy_of, compliance, config_for
 from agents.delegation.budget import (
@@ -27,7 +28,7 @@ from agents.delegation.evaluation import appraise, confidence_of, mean_confidenc
 from agents.delegation.gates import ProposedResult, after_rejections, reject
 from agents.delegation.journal import journal_line, lesson_of
 from agents.delegation.plan import PlanStep, Subtask
-from agents.delegation.refinement import halve_budget, why_refined_enough
+from agents.delegation.refinement import halve_budget, has_no_more_time, loss_of, why_refined_enough
 from agents.delegation.results import compared_text, finding_of, key_findings, plain_line, result_bytes
 from agents.delegation.skills import (
     catalogue_line,
@@ -43,6 +44,7 @@ from agents.delegation.summary import SummaryEntry, rolling_summary
 from agents.delegation.terminal import terminal_status
 from eventlog.events import EvaluationConfig, LoopConfig, LoopLimits, StallDetectionConfig
 from projections.delegation.budgets import Amounts, LoopBudget, reserve_amounts, settle_amounts
+from projections.delegation.loop_state import Delegated, LoopState
 
 MICRO = 1_000_000
 NO_POOL = StallDetectionConfig(strategy_switching=False)
@@ -467,6 +469,23 @@ def test_the_journal_says_what_came_of_a_decision() -> None:
 )
 def test_a_refinement_ends_when_two_rounds_were_worse_or_changed_nothing(losses: list[int], why: str | None) -> None:
     assert why_refined_enough(losses) == why
+
+
+def test_a_loss_counts_more_than_the_confidence() -> None:
+    plain = LoopState(config=LoopConfig().model_dump(mode="json"), status="complete", confidence=800_000)
+    judged = Delegated(iteration=1, confidence=800_000, critiques=(MICRO,))
+    assert loss_of(plain, LoopBudget()) == 40 * 2_000 + 30 * 5_000
+    assert loss_of(structs.replace(plain, history=(judged,)), LoopBudget()) == 80_000
+    assert loss_of(structs.replace(plain, history=(judged,), rejected=1), LoopBudget()) == 80_000 + 75_000
+    assert loss_of(structs.replace(plain, history=(judged,), status="failed"), LoopBudget()) == 180_000
+    assert loss_of(structs.replace(plain, history=(judged,)), spent(loops=50)) == 80_000 + 25_000
+
+
+def test_rounds_have_twice_the_time_of_the_first_loop() -> None:
+    minute = Amounts(wall=60 * MICRO)
+    assert not has_no_more_time(Amounts(wall=MICRO), [minute])
+    assert has_no_more_time(Amounts(wall=MICRO), [minute, minute])
+    assert not has_no_more_time(Amounts(wall=90 * MICRO), [minute, minute])
 
 
 def test_a_refinement_has_half_of_what_was_spent_and_can_delegate_once() -> None:
