@@ -53,9 +53,9 @@ def refuse_memoryless(executor: Way) -> None:
     """Raise BadParameter for an executor whose runs do not depend on memory."""
     if executor is Way.DELEGATION_PLAN:
         raise typer.BadParameter(
-            "--executor delegation-plan: its runs do not use memory, because workers walk the task's plan whatever they "
-            "are told, so the fast loop cannot improve them; use `flywheel run --executor delegation`, whose workers read skills and lessons, or "
-            "`flywheel rollout sweep --executor delegation-plan`"
+            "--executor delegation-plan: its runs do not use memory, because workers walk the task's plan whatever "
+            "they are told, so the fast loop cannot improve them; use `flywheel run --executor delegation`, whose "
+            "workers read skills and lessons, or `flywheel rollout sweep --executor delegation-plan`"
         )
     if executor.value in {*(PLANLESS - ADVISED), DEMONSTRATION}:
         raise typer.BadParameter(

@@ -252,7 +252,7 @@ def export(
     if as_json:
         emit_json({"folder": str(folder), "files": list(files)})
     else:
-        say(f"{len(files)} files of {run} are in {folder}")
+        say(f"in {folder}: {', '.join(files)}")
 
 
 @app.command()

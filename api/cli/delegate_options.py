@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -161,9 +162,7 @@ def loop_means(
     with agent_model(house.settings, model) as manager:
         sandbox = choose_sandbox(weaker=weaker)
         if worker_command is not None:
-            if not shlex.split(worker_command):
-                raise typer.BadParameter("--worker-command is empty; expected a command")
-            command: Worker = CommandWorker(tuple(shlex.split(worker_command)))
+            command: Worker = CommandWorker(command_words("--worker-command", worker_command))
             yield LoopMeans(manager, command, sandbox, truth, repairer=manager, critic=manager)
         elif worker_model is None or worker_model == model:
             yield LoopMeans(manager, ModelWorker(manager), sandbox, truth, repairer=manager, critic=manager)
@@ -173,13 +172,25 @@ def loop_means(
 
 
 def ground_truth(grader: str | None, validator: str | None) -> GroundTruth:
-    """Ground truth by the commands of the options. Raises BadParameter for an empty one."""
+    """Ground truth by the commands of the options. Raises BadParameter for one that cannot be run."""
     from agents.executors.delegation.truth_commands import truth_of
 
-    commands = []
-    for name, given in (("--grader", grader), ("--validator", validator)):
-        words = tuple(shlex.split(given or ""))
-        if given is not None and not words:
-            raise typer.BadParameter(f"{name} is empty; expected a command")
-        commands.append(words)
-    return truth_of(*commands)
+    given = ("--grader", grader), ("--validator", validator)
+    return truth_of(*(() if text is None else command_words(name, text) for name, text in given))
+
+
+def command_words(option: str, given: str) -> tuple[str, ...]:
+    """The words of a command. Raises BadParameter if it cannot be split, is empty, or its program is not there."""
+    try:
+        words = tuple(shlex.split(given))
+    except ValueError as problem:
+        raise typer.BadParameter(
+            f"{option} {given[:100]!r}: {problem}; expected a command as a shell reads it"
+        ) from None
+    if not words:
+        raise typer.BadParameter(f"{option} is empty; expected a command")
+    if shutil.which(words[0]) is None:
+        raise typer.BadParameter(
+            f"{option}: there is no program {words[0][:100]!r}; expected one that can be run from here"
+        )
+    return words

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from agents.delegation.summary import in_words
 from projections.delegation.loops import LOOPS
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 def follow_loop(reporter: LoopReporter, file: Path | None) -> Any:
     """What is done after each step of a loop: the view is updated, and the rolling summary is written to a file."""
     from agents.delegation.view import summary_of
+
+    if file is not None and not file.parent.is_dir():
+        raise typer.BadParameter(f"--summary {file}: there is no folder {file.parent}; expected one that exists")
 
     def watch(journal: Any) -> None:
         reporter.watch(journal)
@@ -65,6 +70,5 @@ def print_end(house: House, state: LoopState, *, as_json: bool) -> None:
         for name, value in found.result["result"].items():
             say(f"  {name}: {value}")
     if found.result is not None and found.result.get("files"):
-        say(
-            f"  files: {', '.join(found.result['files'])}; write them with `flywheel delegate export {state.loop} FOLDER`"
-        )
+        files = ", ".join(found.result["files"])
+        say(f"  files: {files}; write them with `flywheel delegate export {state.loop} FOLDER`")
