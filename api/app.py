@@ -156,7 +156,7 @@ def create_app(house: House, champion: LocalChampion | None = None) -> FastAPI:
     app.include_router(health.router)
     app.include_router(metrics.router)
     app.include_router(_guard_router())
-    app.router.routes.extend(proxy.routes())
+    app.router.routes[:0] = proxy.routes()  # first, because they are called most
     app.router.routes.extend(reference_routes())
 
     @app.get("/openapi.json", include_in_schema=False, dependencies=[Depends(caller)])

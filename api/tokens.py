@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.chain import EXACT
 from eventlog.errors import FlywheelError
 from eventlog.events import TokenIssued, TokenRevoked, TokenRole
 from eventlog.postgres import PostgresStore
@@ -72,7 +71,7 @@ class TokenSnapshot:
 
 
 class TokenCache:
-    """The accepted tokens, for as long as the log holds nothing that changes them: one small read for each look.
+    """The accepted tokens, for as long as the log holds nothing that changes them: one statement for each look.
 
     Without it each call of a model would fold the log first, whose head the call before has moved. Thread-safe.
     """
@@ -86,9 +85,8 @@ class TokenCache:
         known = self._known
         if known is None:
             return None
-        changes = self._store.read_stored(after=known.upto, upto=Position(EXACT), types=_CHANGES)
         found = known.tokens.get(_hash_token(presented))
-        return None if found is None or next(changes, None) is not None else found
+        return None if found is None or self._store.may_hold(_CHANGES, after=known.upto) else found
 
     def keep(self, views: PostgresViews) -> None:
         """Keep what the views hold."""

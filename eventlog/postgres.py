@@ -37,6 +37,9 @@ _LOST = (psycopg.OperationalError, psycopg.InterfaceError, OperationalError, Int
 _COUNTS = text("""SELECT type, count(*) AS events, (SELECT coalesce(max(upto), 0) FROM dropped) AS dropped
     FROM events GROUP BY type""")
 _FIRST_OF = text("SELECT position - events + 1 FROM stream_versions WHERE stream = :stream ORDER BY version LIMIT 1")
+_MAY_HOLD = """SELECT EXISTS (SELECT FROM unnest(%(types)b::text[]) AS t (type) CROSS JOIN LATERAL
+        (SELECT FROM events e WHERE e.type = t.type AND e.position > %(after)b LIMIT 1) found)
+    OR EXISTS (SELECT FROM dropped WHERE upto > %(after)b)"""
 _AT = text("""WITH RECURSIVE search (low, high) AS (
         SELECT min(position) - 1, max(position) FROM events
         UNION ALL
@@ -186,6 +189,12 @@ class PostgresStore:
         with read_connection(self.engine) as connection:
             found = connection.execute(text("SELECT position FROM events ORDER BY position DESC LIMIT 1")).scalar()
         return Position(found or 0)
+
+    def may_hold(self, types: Sequence[str], *, after: Position) -> bool:
+        """True if there is an event of one of these types after a position, or if archived events may be one."""
+        with single_statements(self.engine) as cursor:
+            found = cursor.execute(_MAY_HOLD, {"types": list(types), "after": after}, prepare=True).fetchone()
+        return found is None or bool(found[0])
 
     def first_of(self, stream: str) -> Recorded | None:
         """The first event of a stream, or None if it has none. Of an archive only its own segment is read."""

@@ -33,7 +33,7 @@ from ..serving.told_memory import HEADER, MemoryTeller, with_memory
 from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
-from .as_of import house_of
+from .as_of import house_of, mark
 from .bodies import hold_body
 from .errors import ForeignRunName
 from .parameters import find_unstorable
@@ -132,9 +132,12 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
         terms: CallTerms = request.app.state.terms
         forwarding = Forwarding(capture, upstream, dialect, opening, call, body, request.headers, terms)
         if not call.is_streamed:
-            return JSONResponse(await forwarding.answer())
+            answer = await forwarding.answer()
+            _mark_run(request, capture, opening)
+            return JSONResponse(answer)
         parts = forwarding.stream()
         await anext(parts)
+        _mark_run(request, capture, opening)
     except FlywheelError as problem:
         return _refusal(dialect, problem)
     except SQLAlchemyError as problem:
@@ -142,6 +145,13 @@ async def _answer(request: Request, house: House, dialect: CallDialect, run: str
     return StreamingResponse(
         _close_after(parts, lease), media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
     )
+
+
+def _mark_run(request: Request, capture: Capture, opening: RunOpening) -> None:
+    """Have the answer name the position of the run's last event: reading the head would cost a query."""
+    position = capture.position_of(opening)
+    if position is not None:
+        mark(request, position)
 
 
 def _tell_memory(

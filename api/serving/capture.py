@@ -24,7 +24,7 @@ from eventlog.events import (
     Spec,
     TaskSpec,
 )
-from eventlog.store import Append, Committed, Conflict
+from eventlog.store import Append, Committed, Conflict, Position
 
 from ..errors import OthersRun
 from ..house import House
@@ -71,10 +71,11 @@ class RunOpening:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The version of a run's stream, and the number of its next call."""
+    """The version of a run's stream, the number of its next call, and the position of its last event."""
 
     version: int
     calls: int
+    position: Position
 
 
 @dataclass
@@ -91,6 +92,12 @@ class Capture:
         with self._lock:
             return _key(opening) in self._known
 
+    def position_of(self, opening: RunOpening) -> Position | None:
+        """The position of the run's last event; None if this process does not know the run."""
+        with self._lock:
+            known = self._known.get(_key(opening))
+        return None if known is None else known.position
+
     def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
         if self._progress(opening) is None:
@@ -99,7 +106,7 @@ class Capture:
             append = Append(stream=stream, events=(started,), actor=opening.actor, expect=0)
             (outcome,) = self.house.store.append([append])
             if isinstance(outcome, Committed):
-                self._remember(opening, RunProgress(outcome.version, 0))
+                self._remember(opening, RunProgress(outcome.version, 0, outcome.last))
             else:
                 self._read(opening)
 
@@ -122,7 +129,7 @@ class Capture:
                 self._forget(opening)
                 continue
             if isinstance(outcome, Committed):
-                self._remember(opening, RunProgress(outcome.version, known.calls + 1))
+                self._remember(opening, RunProgress(outcome.version, known.calls + 1, outcome.last))
             return
 
     def _progress(self, opening: RunOpening) -> RunProgress | None:
@@ -139,7 +146,7 @@ class Capture:
             if isinstance(recorded.event, RunFinished | RunMissing | RewardGraded):
                 raise RunClosed(run=opening.run, actual=recorded.event.type)
             calls = 0 if found is None else found.calls
-            found = RunProgress(recorded.version, calls + isinstance(recorded.event, ModelCalled))
+            found = RunProgress(recorded.version, calls + isinstance(recorded.event, ModelCalled), recorded.position)
         if found is not None:
             self._remember(opening, found)
         return found
