@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import AsyncIterator
 
 import anyio
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from .killed import stream_of
+
 TEXT = "The answer is four."
+PARTS = 4
 
 
 def main() -> None:
     """Listen on a free port, print the address, and serve until killed."""
     think_s = int(sys.argv[1]) / 1000
 
-    async def chat(request: Request) -> JSONResponse:
+    async def chat(request: Request) -> Response:
         body = await request.json()
+        if body.get("stream"):
+            return StreamingResponse(_spread(body, think_s), media_type="text/event-stream")
         await anyio.sleep(think_s)
         return JSONResponse(_answer(body))
 
@@ -28,6 +34,13 @@ def main() -> None:
     print(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", flush=True)
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False)).run(sockets=[listening])
+
+
+async def _spread(body: dict[str, object], think_s: float) -> AsyncIterator[bytes]:
+    """A stream whose first part comes at once and whose last comes when it has thought."""
+    for each in stream_of(_answer(body), TEXT, PARTS):
+        yield each
+        await anyio.sleep(think_s / PARTS)
 
 
 def _answer(body: dict[str, object]) -> dict[str, object]:
