@@ -1,29 +1,32 @@
 """Memory that a caller of the proxy asks for: what an artifact has learned for a site, put into the caller's requests.
 
 The pieces are chosen once a run, by the words of its first request or by the task that it names, so that a growing
-conversation keeps its beginning.
+conversation keeps its beginning. The run's start in the log names them, for every process and after a restart.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
 from agents.learning.advice import advice_lines, applied_of, notes_paragraphs, worth_telling
 from agents.learning.guidance import guidance_text
+from agents.learning.occasions import OccasionPiece
 from agents.suites.errors import NoSuite
 from agents.suites.in_log import suite_for
-from eventlog.events import Applied, Artifact, Template
+from eventlog.events import Applied, Artifact, RunStarted, Template
 from projections.environments import ENVIRONMENTS
 
 from ..evaluations.artifacts import resolve_artifact
 from ..house import House
 from ..queries.champion import present_champion
+from ..run_owners import actors_of
 from ..sweeps.jobs import pieces_of
 from .calls import ModelCall
-from .capture import RunOpening
+from .capture import NOTHING, RunOpening
 from .errors import BadCall
 from .named_models import names_artifact
 
@@ -44,7 +47,7 @@ class ToldMemory:
 
 @dataclass
 class MemoryTeller:
-    """Chooses what runs are told. Thread-safe; remembers it for the latest runs, so that a run is told one memory."""
+    """Chooses what runs are told. Thread-safe; a run is told one memory, by this process or another, as it began."""
 
     house: House
     _known: OrderedDict[tuple[str, str], ToldMemory] = field(default_factory=OrderedDict)
@@ -60,12 +63,24 @@ class MemoryTeller:
             known = self._known.get(key)
         if known is not None:
             return known
-        told = self._choose(opening, call, site)
+        told = self._recorded(opening) or self._choose(opening, call, site)
         with self._lock:
             told = self._known.setdefault(key, told)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return told
+
+    def _recorded(self, opening: RunOpening) -> ToldMemory | None:
+        """What the run was told when it began, by its start in the log; None if it did not begin with memory."""
+        first = self.house.store.first_of(f"run/{opening.run}")
+        if first is None or not isinstance(first.event, RunStarted) or first.actor not in actors_of(opening.token):
+            return None
+        artifact, applied = first.event.artifact, first.event.applied
+        if artifact.memory.digest == NOTHING.digest:
+            return None
+        held = {each.piece: each for each in pieces_of(self.house, artifact) if isinstance(each, OccasionPiece)}
+        told = tuple(held[each.piece] for each in applied if each.piece in held)
+        return ToldMemory(artifact, applied, _paragraph_of(told))
 
     def _choose(self, opening: RunOpening, call: ModelCall, site: str) -> ToldMemory:
         views = self.house.views()
@@ -77,8 +92,7 @@ class MemoryTeller:
         else:
             artifact = present_champion(views).pointed_artifact()
         told = worth_telling(self._task(opening, call, site), site, pieces_of(self.house, artifact))
-        said = notes_paragraphs(guidance_text(told), advice_lines(told)).strip()
-        return ToldMemory(artifact, applied_of(told), said)
+        return ToldMemory(artifact, applied_of(told), _paragraph_of(told))
 
     def _task(self, opening: RunOpening, call: ModelCall, site: str) -> Template:
         """The task of the site's suite that the run names; without one, the first words that the model is told."""
@@ -95,6 +109,10 @@ class MemoryTeller:
             instruction=words,
             plan_text="none: who calls has its own",
         )
+
+
+def _paragraph_of(told: Sequence[OccasionPiece]) -> str:
+    return notes_paragraphs(guidance_text(told), advice_lines(told)).strip()
 
 
 def first_words(call: ModelCall) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 import pytest
 
-from agents.learning.memory import build_memory_artifact
+from agents.learning.memory import build_memory_artifact, forget_everything
 from api.house import House
 from api.queries.champion import present_champion
 from api.serving.calls import read_object
@@ -81,6 +81,24 @@ def test_a_caller_who_asks_is_told_the_champions_memory_of_a_site_and_the_run_sa
     assert [each.piece for each in started.applied] == [HINT]
     assert started.artifact.memory == present_champion(house.views()).pointed_artifact().memory
     assert messages_of(house, "ext-untold")[0].applied == ()
+
+
+def test_a_run_is_told_the_same_by_another_process_although_the_champion_moved(
+    proxy: tuple[Proxy, ModelServer],
+) -> None:
+    running, upstream = proxy
+    house = running[2]
+    asked = {"X-Flywheel-Memory": "marketplace"}
+    ask(running, "ext-told", **asked)
+    artifact, memory = forget_everything("base")
+    house.blobs.put([memory])
+    pointed = ChampionPointed(artifact=artifact, by="operator", reason="it forgets", evaluation=None)
+    house.store.append([Append("champion", (pointed,), "test")])
+    with proxied(house, upstream, token=running[1]) as second:
+        ask(second, "ext-told", **asked)
+        ask(second, "ext-new", **asked)
+    first, again, new = (each.text for each in upstream.asked)
+    assert first == again != new == ASK
 
 
 def test_an_unknown_site_is_refused_in_the_callers_dialect_and_begins_no_run(proxy: tuple[Proxy, ModelServer]) -> None:
