@@ -32,7 +32,7 @@ class Assignment:
     `profile` is the browser state of a session (cookies, the last address) as bytes; None starts fresh. `weights` are
     those of the run's artifact. `advice` holds lines for a policy about what helped before, `guidance` the instruction
     that memory holds for tasks like this one, `skills` whole skills for the workers of a delegation loop. `run` is the
-    run's id, `environment` and `task` name what is played and graded.
+    run's id, `environment` and `task` name what is played and graded; `is_sealed` says that its result may not be told.
     """
 
     instruction: str
@@ -49,6 +49,7 @@ class Assignment:
     skills: tuple[str, ...] = ()
     environment: str = ""
     task: str = ""
+    is_sealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from projections.costs import PriceBook
 from projections.runs import PLANLESS
 
 from ..envs.addresses import shown_in, without_instances
-from ..envs.contract import Instance, Mutation
+from ..envs.contract import Instance
 from ..envs.environment import Environment
 from ..envs.errors import EnvironmentFailure
 from ..envs.unclosed_instances import close_or_count
@@ -113,6 +113,7 @@ class Job:
             skills=skills_told(self.told),
             environment=self.environment,
             task=self.template.oracle_task_id,
+            is_sealed=self.arm is not None and self.arm.is_sealed,
         )
 
 
@@ -130,7 +131,7 @@ class Means:
     index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
     of the site's plans are expected to record. `rule` is the promotion rule of
     proposals; `stopwatch` returns monotonic microseconds. Recovery `looks_for_hints` in failed runs of an executor that
-    is told memory.
+    is told memory. What somebody else grades is not graded here, nor is its end state kept (`grades`).
     """
 
     environment: Environment
@@ -145,6 +146,7 @@ class Means:
     advisor: Model | None = None
     operations: Operations = NO_OPERATIONS
     looks_for_hints: bool = True
+    grades: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,10 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
     began = means.stopwatch()
     execution = means.executor.execute(assignment, instance, means.watching(instance))
     wall = means.stopwatch() - began
-    finish, end_state = _end_facts(job, environment, instance, execution, wall)
+    finish, end_state = _end_facts(job, means, instance, execution, wall)
+    facts = execution_facts(job.run, execution)
+    if not means.grades:
+        return Played((reset, *facts.events, finish), (*facts.blobs, end_state), (), execution.profile)
     judged = environment.oracle(instance, job.template.oracle_task_id)
     recovery = _recover(job, means, execution, instance, passed=judged.passed)
     reward = compute_reward(
@@ -232,7 +237,6 @@ def _play(job: Job, means: Means, instance: Instance, profile: bytes | None, rea
         conduct=_conduct(means.executor, assignment, execution, finish.usage),
         steps=step_term(execution, means.operations),
     )
-    facts = execution_facts(job.run, execution)
     return Played(
         (reset, *facts.events, finish, reward, *recovery.decided),
         (*facts.blobs, end_state, *recovery.contents),
@@ -253,15 +257,14 @@ def _conduct(executor: Executor, assignment: Assignment, execution: Execution, u
     )
 
 
-def _end_facts(
-    job: Job, environment: Environment, instance: Instance, execution: Execution, wall: int
-) -> tuple[RunFinished, Blob]:
-    mutations = environment.mutations(instance)
-    end_state = Blob(JSON_TYPE, json.dumps([_plain(mutation) for mutation in mutations], sort_keys=True).encode())
+def _end_facts(job: Job, means: Means, instance: Instance, execution: Execution, wall: int) -> tuple[RunFinished, Blob]:
+    mutations = means.environment.mutations(instance) if means.grades else ()
+    told = [mutation.model_dump(mode="json") for mutation in mutations]
+    end_state = Blob(JSON_TYPE, json.dumps(told, sort_keys=True).encode())
     event = RunFinished(
         run=job.run,
         status=execution.status,
-        fingerprint=_sha(environment.state(instance).fingerprint),
+        fingerprint=_sha(means.environment.state(instance).fingerprint),
         end_state=end_state.digest,
         mutations=len(mutations),
         usage=usage_of(execution, wall),
@@ -289,10 +292,6 @@ def _recover(job: Job, means: Means, execution: Execution, instance: Instance, *
     calls = len(execution.called) + sum(len(check.model_calls) for check in execution.verified)
     looking = Looking(means.budgets, means.advisor, means.rule)
     return recover_run(job.run, run, inspector, looking, calls)
-
-
-def _plain(mutation: Mutation) -> dict[str, object]:
-    return mutation.model_dump(mode="json")
 
 
 def _sha(fingerprint: str) -> str:

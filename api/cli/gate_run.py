@@ -120,6 +120,7 @@ def run_gate(
                 inside=placed.inside,
                 folder_of=served.folder_of,
                 journal_of=journals_of(house),
+                log=house.store,
                 agent=playing_agent,
                 sight=sight_of(sight, executor),
             ) as doing,

@@ -174,6 +174,7 @@ def _go(
         inside=placed.inside,
         folder_of=own,
         journal_of=journals_of(house),
+        log=house.store,
         agent=agent,
         sight=sight,
     )

@@ -108,6 +108,7 @@ def _executor_of(
         inside=placed.inside,
         folder_of=folders_of(house),
         journal_of=journals_of(house),
+        log=house.store,
         agent=agent,
         sight=sight,
     )

@@ -215,6 +215,7 @@ def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:
         inside=inside,
         folder_of=own,
         journal_of=journals,
+        log=house.store,
         agent=asked.agent,
         sight=asked.sight,
     )

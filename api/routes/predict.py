@@ -173,6 +173,7 @@ def _request(house: House, by: str, body: PredictBody, key: str | None) -> str:
             lent=None
             if body.instance is None
             else LentInstance(instance=body.instance.id, repeat=body.instance.repeat),
+            is_sealed=body.instance is not None and body.instance.sealed,
         ),
     )
 

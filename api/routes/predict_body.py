@@ -21,16 +21,20 @@ HeaderReference = Annotated[str, Field(pattern=r"^\$FLYWHEEL_PAGE_[A-Z0-9_]+$", 
 
 def _is_absent(value: object) -> bool:
     """True for a field that older requests do not have: their digests must stay."""
-    return value is None
+    return value is None or value is False
 
 
 class CallerInstance(FrozenModel):
-    """An instance that the caller opened at the site: its id, and the index that its noise was drawn for."""
+    """An instance that the caller opened at the site: its id, and the index that its noise was drawn for.
+
+    A `sealed` run is not graded here, so that nobody reads its grade before its caller may tell it.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     id: Text
     repeat: Annotated[int, Field(ge=0, le=2**31)] = 0
+    sealed: Annotated[bool, Field(exclude_if=_is_absent)] = False
 
 
 class PredictBody(FrozenModel):

@@ -29,6 +29,7 @@ from agents.models.errors import NotOffered
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
+from eventlog.postgres import PostgresStore
 from projections.runs import REMOTE, is_agent
 
 from ..errors import OtherExecutor, WrongWay
@@ -69,6 +70,7 @@ def executor_of(
     folder_of: FolderOf = no_checkpoints,
     agent: AgentSpec | None = None,
     journal_of: JournalOf | None = None,
+    log: PostgresStore | None = None,
     sight: Sight = "text",
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
@@ -77,8 +79,8 @@ def executor_of(
     An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
     `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
-    `journal_of`. On an environment `inside` this process only a policy, a loop of policies and the executors of its kit
-    can play.
+    `journal_of`, another Flywheel the `log` that the runs are of. On an environment `inside` this process only a
+    policy, a loop of policies and the executors of its kit can play.
     Raises WrongWay, BrowserMissing, BrowserNotStarted, NoModel, NoRemote, NotOffered, BadEndpoint, BaseUnfit,
     LibrariesMissing, NotConverted, BadSetting.
     """
@@ -107,7 +109,7 @@ def executor_of(
         case Way.DEMONSTRATION:
             yield Demonstrator(wording=settings.policy_wording)
         case Way.REMOTE:
-            with remote_policies(settings, model) as remote:
+            with remote_policies(settings, log, model) as remote:
                 yield remote
         case _:
             yield own[way.value]

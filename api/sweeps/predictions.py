@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
@@ -25,10 +26,11 @@ from projections.runs import DEMONSTRATION, PLANLESS
 from ..environments.suites import seeds_on
 from ..errors import NoModel, NotPredicted, NotResumable, PredictionDiffers
 from ..house import House
-from ..queries.predictions import PREFIX, planned_prediction, prediction_status, prediction_stream
+from ..queries.predictions import PREFIX, planned_prediction, prediction_status, prediction_stream, terms_of
 from .jobs import jobs_of
 from .models import local_folder
 from .plan import first_facts, kept_to_judge
+from .terms import forget_run
 
 ACTOR: Final = "predict"
 """The asker stands in the events: an actor `api:NAME` is a token's holder, who may not plan runs by himself."""
@@ -46,7 +48,7 @@ class Prediction:
     `request` is the digest of what was asked, `key` the caller's idempotency key. Runs with one `group` are siblings.
     `model` is the model's name in the log. The run costs at most `max_micro_dollars` and takes at most `max_seconds`;
     its pages get the headers whose values are in the named variables of the worker. It plays on the instance that was
-    `lent` for it, if any.
+    `lent` for it, if any; an `is_sealed` one is graded by its asker alone.
     """
 
     environment: str
@@ -66,6 +68,7 @@ class Prediction:
     max_seconds: int | None = None
     page_headers: tuple[tuple[str, str], ...] = ()
     lent: LentInstance | None = None
+    is_sealed: bool = False
 
 
 def recorded_model_name(house: House, model: str | None) -> str:
@@ -127,10 +130,25 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     )
     plan = Append(f"sweep/{sweep}", (event,), ACTOR, expect=_version(house, sweep))
     further = [Append(stream, (requested,), ACTOR, expect=0), *_terms(asked, spec.spec_id)]
-    if asked.lent is not None:
-        keep_lent(TableKeeper(house.engine), spec.spec_id, asked.lent)  # before a worker can take the job
-    result = queue.plan(plan, [ticket], further, alone=None if asked.state_key is None else ticket.state)
+    with _lending(house, spec.spec_id, asked.lent):  # before a worker can take the job
+        result = queue.plan(plan, [ticket], further, alone=None if asked.state_key is None else ticket.state)
     return None if isinstance(result, Rejected) else spec.spec_id
+
+
+@contextmanager
+def _lending(house: House, run: str, lent: LentInstance | None) -> Iterator[None]:
+    """Keep the instance of a run that is planned in the block; forget it if the log does not plan the run on it."""
+    if lent is None:
+        yield
+        return
+    keeper = TableKeeper(house.engine)
+    keep_lent(keeper, run, lent)
+    try:
+        yield
+    finally:
+        planned = terms_of(house.store, run)
+        if planned is None or planned.instance != lent.digest:
+            return_lent(keeper, run, lent.digest)
 
 
 def _terms(asked: Prediction, run: str) -> list[Append]:
@@ -140,6 +158,7 @@ def _terms(asked: Prediction, run: str) -> list[Append]:
         max_seconds=asked.max_seconds,
         page_headers=asked.page_headers,
         instance=None if asked.lent is None else asked.lent.digest,
+        is_sealed=asked.is_sealed,
     )
     if terms == RunTermsSet(run=run, max_micro_dollars=None, max_seconds=None, page_headers=()):
         return []
@@ -198,7 +217,7 @@ def cancel_prediction(house: House, run: str, by: str) -> bool:
         job = replace(job, pieces=(), candidate=None)
     if abandon(job, house.store, house.blobs, planned.executor or "plan", f"cancelled by {by}") is None:
         return False
-    return_lent(TableKeeper(house.engine), run)
+    forget_run(house, JobTicket(planned.sweep, run, spec.state_key))
     cancelled = RunCancelled(run=run, by=by)
     house.store.append([Append(prediction_stream(run), (cancelled,), ACTOR, key=f"cancelled:{run}")])
     return True

@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import signal
-import socket
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from hashlib import sha256
+from functools import cache
 from threading import Event, current_thread, main_thread
 from types import FrameType
 
 from agents.executors.remote.executor import RemotePolicies, RemoteTerms
 from agents.executors.remote.flywheel import RemoteFlywheel
+from eventlog.postgres import PostgresStore
+from eventlog.store import Position
+from projections.runs import REMOTE
 
-from ..errors import NoRemote
+from ..errors import NoRemote, WrongWay
 from ..settings import Settings
 
 
 @contextmanager
-def remote_policies(settings: Settings, model: str | None = None) -> Iterator[RemotePolicies]:
+def remote_policies(
+    settings: Settings, log: PostgresStore | None, model: str | None = None
+) -> Iterator[RemotePolicies]:
     """The policies of another Flywheel. At the first Ctrl-C their runs are called off there.
 
-    Raises NoRemote, BadEndpoint.
+    Raises WrongWay without the log that the runs are of, NoRemote, BadEndpoint.
     """
+    if log is None:
+        raise WrongWay(actual=REMOTE, expected="policy")
     if settings.remote_url is None or settings.remote_token is None:
         name = "FLYWHEEL_REMOTE_URL" if settings.remote_url is None else "FLYWHEEL_REMOTE_TOKEN"
         raise NoRemote(actual=name)
     terms = RemoteTerms(
         store=settings.remote_store,
         minutes=settings.remote_minutes,
-        origin=_origin(settings),
+        origin=cache(lambda: log_name(log)),
         model=settings.remote_model if model is None else model,
         dollars=settings.remote_dollars,
         offers_logprobs=settings.remote_logprobs,
@@ -40,10 +46,10 @@ def remote_policies(settings: Settings, model: str | None = None) -> Iterator[Re
             yield playing
 
 
-def _origin(settings: Settings) -> str:
-    """Digest of this machine and log, so that logs which share a token do not call off each other's runs."""
-    url = settings.database_url.get_secret_value() if settings.database_url else str(settings.home.resolve())
-    return sha256("\n".join((socket.gethostname(), url, settings.project)).encode()).hexdigest()
+def log_name(log: PostgresStore) -> str:
+    """The chain value of a log's first event: its own on any machine and under any address; empty for an empty log."""
+    first = next(log.read_stored(upto=Position(1)), None)
+    return "" if first is None else first.chain.hex()
 
 
 @contextmanager

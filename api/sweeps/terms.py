@@ -47,15 +47,30 @@ def means_of_run(house: House, means: Means, ticket: JobTicket, state: StateKey)
     keeping = resume_answers(keeper, state) if is_drawn else nullcontext()
     with keeping as log:
         terms = RunTerms(means.book, means.stopwatch, most, headers, log)
-        yield replace(means, executor=under_terms(means.executor, terms), environment=lent or means.environment)
-    if lent is not None:
-        return_lent(keeper, ticket.spec)
+        grades = found is None or not found.is_sealed
+        playing = under_terms(means.executor, terms)
+        yield replace(means, executor=playing, environment=lent or means.environment, grades=grades)
+    if found is not None and found.instance is not None:
+        return_lent(keeper, ticket.spec, found.instance)
+
+
+def forget_run(house: House, ticket: JobTicket) -> None:
+    """Forget what was kept for a run that was asked for and has ended: the instance that was lent, and its answers."""
+    if not ticket.sweep.startswith(PREFIX):
+        return
+    keeper = TableKeeper(house.engine)
+    terms = terms_of(house.store, ticket.spec)
+    if terms is not None and terms.instance is not None:
+        return_lent(keeper, ticket.spec, terms.instance)
+    if ticket.state_key is None:
+        answers = ticket.state.resume
+        keeper.discard(answers, keeper.hand_out(answers)[0])
 
 
 def _lent_environment(keeper: TableKeeper, means: Means, terms: RunTermsSet) -> LentEnvironment:
     """The site with the instance of a run that plays on no other one. Raises InstanceNotLent."""
-    found = find_lent(keeper, terms.run)
-    if found is None or found.digest != terms.instance:
+    found = None if terms.instance is None else find_lent(keeper, terms.run, terms.instance)
+    if found is None:
         raise InstanceNotLent(run=terms.run)
     return LentEnvironment(means.environment, found.instance, found.repeat)
 

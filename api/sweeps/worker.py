@@ -45,7 +45,7 @@ from .missing import facts_of_end
 from .plan import set_first_prices
 from .projector import project
 from .step_checks import Checking, check_nothing
-from .terms import means_of_run, time_limit_of
+from .terms import forget_run, means_of_run, time_limit_of
 
 ACTOR = "worker"
 PAIRED = PairedRule.current()
@@ -104,6 +104,7 @@ class SiteRunner:
         Raises if its job cannot be built, served or recorded.
         """
         if self._has_ended(ticket):
+            forget_run(self.house, ticket)
             return {"status": "ended before"}
         met = self._meet(ticket)
         if met is None:
@@ -125,6 +126,7 @@ class SiteRunner:
         met = self._meet(ticket)
         if met is not None:
             give_up(self.house, met.job(self.house, ticket.spec), self.executor, took_longer(self.limit_s(ticket)))
+        forget_run(self.house, ticket)
 
     def limit_s(self, ticket: JobTicket) -> float:
         """Seconds that a run may take."""

@@ -32,7 +32,8 @@ class RunTermsSet(Event):
     """Limits on the cost and time of a requested run, and the headers that its pages need.
 
     The value of a header is the name of a variable of the worker. None: no limit beside the worker's own. `instance` is
-    the SHA-256 of the id of an instance that the caller opened and closes: the run is played on that one alone.
+    the SHA-256 of the id of an instance that the caller opened and closes: the run is played on that one alone. A run
+    that `is_sealed` is graded by its caller alone: its grade and end state are not recorded here.
     """
 
     type: Literal["RunTermsSet"] = "RunTermsSet"
@@ -41,3 +42,4 @@ class RunTermsSet(Event):
     max_seconds: Count | None
     page_headers: tuple[tuple[str, str], ...]
     instance: Annotated[Digest | None, Field(exclude_if=lambda instance: instance is None)] = None
+    is_sealed: Annotated[bool, Field(exclude_if=lambda is_sealed: not is_sealed)] = False

@@ -26,13 +26,19 @@ from agents.executors.remote.errors import RemoteFailure, RemoteRefused, RemoteR
 from agents.executors.remote.executor import RemotePolicies, RemoteTerms
 from agents.executors.remote.flywheel import RemoteFlywheel
 from agents.models.wire import Patience
-from agents.rollouts.dispatching.lent_instances import find_lent, return_lent
+from agents.rollouts.dispatching.durable import Terms as DispatchTerms
+from agents.rollouts.dispatching.lent_instances import LentInstance, find_lent, keep_lent, return_lent
 from agents.rollouts.dispatching.profiles import TableKeeper
+from agents.rollouts.dispatching.queue import JobTicket
 from api.cli.main import run_command
 from api.house import House
 from api.sweeps.plan import first_facts
+from api.sweeps.remote import log_name
+from api.sweeps.worker import SiteRunner
 from eventlog.database import open_engine
-from eventlog.events import ModelCalled, RewardGraded, RunFinished, RunMissing, RunStarted
+from eventlog.events import ModelCalled, RunFinished, RunMissing, RunStarted
+from eventlog.postgres import PostgresStore
+from eventlog.store import Position
 from tests.admitted import admitted
 from tests.conftest import Database, house_on
 from tests.model_server import Asked, ModelServer, model_server
@@ -176,17 +182,25 @@ def test_another_flywheel_plays_a_sweep_and_both_arms_by_their_weights_and_the_g
     }
     assert {each.executor for each in started.values()} == {"remote"}
     _same_in_both_logs(joined, other)
+    sealed = {each.run for each in other.events("RunTermsSet") if each.is_sealed}
+    assert len(sealed) == len(arms) > 0
+    told = [each.run for each in other.events("RewardGraded")]
+    assert len(told) == 2  # those of the sweep
+    assert not sealed & set(told)
+    kept = {each.run: other.house.blobs.get(each.end_state).body for each in other.events("RunFinished")}
+    assert {kept[run] for run in sealed} == {b"[]"}
+    known = {joined.blobs.get(each.end_state).body for each in events(joined, "RunFinished") if each.run in arms}
+    assert len(known) > 1  # here it is known what they changed
 
 
 def _same_in_both_logs(house: House, other: RemoteSide) -> None:
-    """What the second played is what the first recorded: as many runs, the same ends of instances, calls and blobs."""
+    """What the second played is what the first recorded: the same ends of instances, steps, calls and blobs."""
     both = []
     for log in (house.store, other.house.store):
-        found = [each.event for each in log.read(types=["RunFinished", "RewardGraded", "StepTaken", "ModelCalled"])]
+        found = [each.event for each in log.read(types=["RunFinished", "StepTaken", "ModelCalled"])]
         finished = Counter(each.fingerprint for each in found if isinstance(each, RunFinished))
-        graded = Counter(each.terms.score for each in found if isinstance(each, RewardGraded))
         answers = Counter(each.completion for each in found if isinstance(each, ModelCalled))
-        both.append((finished, graded, answers, sum(each.type == "StepTaken" for each in found)))
+        both.append((finished, answers, sum(each.type == "StepTaken" for each in found)))
     assert both[0] == both[1]
     assert sum(both[0][0].values()) > 0
     for call in events(house, "ModelCalled"):
@@ -251,7 +265,7 @@ def playing(other: RemoteSide) -> Iterator[Callable[..., RemotePolicies]]:
 
         def make(*, url: str = other.url, token: str = other.token, minutes: float = 15) -> RemotePolicies:
             flywheel = stack.enter_context(closing(RemoteFlywheel(url, SecretStr(token), HASTE)))
-            return RemotePolicies(flywheel, RemoteTerms("store:", minutes, "here"))
+            return RemotePolicies(flywheel, RemoteTerms("store:", minutes, lambda: "here"))
 
         yield make
 
@@ -281,6 +295,7 @@ def test_what_the_other_flywheel_refuses_loses_or_never_plays_is_told_with_its_r
         with pytest.raises(error, match=f"(?s){words}"):
             executor.execute(assignment, instance)
     assert len(other.events("RunCancelled")) == 1  # the late one
+    assert _lent_rows(other.house) == []
     marketplace.close(instance)
     gone = assigned(run="s1__b__seed1__s0")
     with other.working(), pytest.raises(RemoteRunLost, match="no instance"):
@@ -295,16 +310,53 @@ def test_a_run_whose_instance_is_not_kept_is_parked_and_never_played_on_another_
     instance = marketplace.reset(1)
     asked = playing()._request(assigned(), instance)
     keeper = TableKeeper(other.house.engine)
-    kept = find_lent(keeper, asked.run)
+    (terms,) = other.events("RunTermsSet")
+    kept = find_lent(keeper, asked.run, terms.instance)
     assert kept is not None
     assert kept.instance == instance.instance
     logged = "".join(each.event.model_dump_json() for each in other.house.store.read())
     assert instance.instance not in logged
-    return_lent(keeper, asked.run)
+    return_lent(keeper, asked.run, terms.instance)
     with other.working(), pytest.raises(RemoteRunLost, match=r"(?s)parked.*not kept any more"):
         playing()._follow(playing().flywheel.status_of(asked.run), assigned())
     assert other.events("RunFinished") == []
     marketplace.close(instance)
+
+
+def test_a_run_that_a_worker_gives_up_leaves_neither_its_instance_nor_answers(
+    playing: Callable[..., RemotePolicies], other: RemoteSide, marketplace: EnvClient
+) -> None:
+    instance = marketplace.reset(1)
+    asked = playing()._request(assigned(), instance)
+    keeper = TableKeeper(other.house.engine)
+    ticket = JobTicket(asked.run.partition("__")[0], asked.run)
+    keeper.hand_out(ticket.state.resume)
+    assert len(_lent_rows(other.house)) == 2
+    terms = DispatchTerms(timeout_s=1)
+    SiteRunner(other.house, marketplace, "marketplace", terms, lost=pytest.fail).give_up(ticket)
+    assert [each.run for each in other.events("RunMissing")] == [asked.run]
+    assert _lent_rows(other.house) == []
+    marketplace.close(instance)
+
+
+def test_requests_that_race_for_a_name_keep_an_instance_each_and_the_loser_forgets_its_own(house: House) -> None:
+    keeper = TableKeeper(house.engine)
+    won, lost = LentInstance(instance="i-1", repeat=0), LentInstance(instance="i-2", repeat=0)
+    for each in (won, lost):
+        keep_lent(keeper, "s__a__seed1__s0", each)
+    return_lent(keeper, "s__a__seed1__s0", lost.digest)
+    assert find_lent(keeper, "s__a__seed1__s0", won.digest) == won
+    assert find_lent(keeper, "s__a__seed1__s0", lost.digest) is None
+
+
+def test_a_log_keeps_its_name_on_another_machine_and_at_another_address(house: House, empty_house: House) -> None:
+    first_facts(empty_house)
+    url = house.engine.url.update_query_dict({"application_name": "elsewhere"})
+    elsewhere = open_engine(url.render_as_string(hide_password=False))
+    named = log_name(PostgresStore(elsewhere))
+    elsewhere.dispose()
+    assert named == log_name(house.store) == next(house.store.read_stored(upto=Position(1))).chain.hex()
+    assert named != log_name(empty_house.store)
 
 
 def test_a_dead_flywheel_makes_the_runs_missing_and_the_command_says_why(

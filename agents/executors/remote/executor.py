@@ -1,7 +1,8 @@
 """The remote executor: another Flywheel plays a policy by the weights of the run, on an instance that is ours.
 
 The instance is opened, graded and closed here, as for any other executor, so another Flywheel's grade counts for
-nothing here. Its worker restarts the instance from the same seed, plays, and says what it did.
+nothing here. Its worker restarts the instance from the same seed, plays, and says what it did. A sealed run is graded
+here alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .errors import RemoteFailure, RemotePlayedOtherwise, RemoteRunLate, RemoteR
 from .flywheel import KeyInUse, RemoteFlywheel, RemoteStatus
 from .recorded import execution_of, start_of
 
-_GRADED: Final = frozenset({"passed", "failed"})
+_PLAYED: Final = frozenset({"passed", "failed", "ungraded"})
 _MICRO: Final = 1_000_000
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 2.0
@@ -34,13 +35,13 @@ _LONGEST_WAIT_S: Final = 2.0
 class RemoteTerms:
     """What is asked for with each run. `store` is where checkpoints lie there: STORE/DIGEST/peft is the reference.
 
-    A run may take so many `minutes`, and wait as long for a worker. `origin` keeps the runs of several logs apart that
-    share a token. `model` is the policy's model there (None: the configured one).
+    A run may take so many `minutes`, and wait as long for a worker. `origin` gives the name of this log, by which runs
+    of several logs that share a token are kept apart. `model` is the policy's model there (None: the configured one).
     """
 
     store: str
     minutes: float
-    origin: str
+    origin: Callable[[], str]
     model: str | None = None
     dollars: float | None = None
     offers_logprobs: bool = False
@@ -85,7 +86,7 @@ class RemotePolicies:
             with suppress(RemoteFailure):
                 self.flywheel.cancel_run(asked.run)
             raise
-        if over.status not in _GRADED:
+        if over.status not in _PLAYED:
             raise self._loss_of(over)
         events = self.flywheel.events_of(over.run)
         start = start_of(events)
@@ -105,7 +106,7 @@ class RemotePolicies:
         """
         body = self._body(assignment, instance)
         for attempt in count():
-            key = sha256(f"{self.terms.origin}\n{assignment.run}\n{attempt}".encode()).hexdigest()
+            key = sha256(f"{self.terms.origin()}\n{assignment.run}\n{attempt}".encode()).hexdigest()
             try:
                 return self.flywheel.request_run(body, key)
             except KeyInUse as earlier:
@@ -133,7 +134,11 @@ class RemotePolicies:
             "max_steps": assignment.max_steps,
             "max_time_minutes": terms.minutes,
             "_sampling_temperature": assignment.temperature_micro / _MICRO,
-            "_instance": {"id": instance.instance, "repeat": instance.repeat or 0},
+            "_instance": {
+                "id": instance.instance,
+                "repeat": instance.repeat or 0,
+                **({"sealed": True} if assignment.is_sealed else {}),
+            },
             **{name: value for name, value in given.items() if value is not None},
         }
 

@@ -29,21 +29,23 @@ class LentInstance(BaseModel):
 
 def keep_lent(keeper: TableKeeper, run: str, lent: LentInstance) -> None:
     """Keep an instance for a run until `return_lent`."""
-    ticket, _ = keeper.hand_out(_name(run))
-    keeper.hand_in(_name(run), ticket, lent.model_dump_json().encode())
+    name = _name(run, lent.digest)
+    ticket, _ = keeper.hand_out(name)
+    keeper.hand_in(name, ticket, lent.model_dump_json().encode())
 
 
-def find_lent(keeper: TableKeeper, run: str) -> LentInstance | None:
-    """The instance that was lent for a run; None if there is none, or no longer."""
-    body = keeper.read_profile(_name(run))
+def find_lent(keeper: TableKeeper, run: str, digest: str) -> LentInstance | None:
+    """The instance of this digest that was lent for a run; None if there is none, or no longer."""
+    body = keeper.read_profile(_name(run, digest))
     return None if body is None else LentInstance.model_validate_json(body)
 
 
-def return_lent(keeper: TableKeeper, run: str) -> None:
+def return_lent(keeper: TableKeeper, run: str, digest: str) -> None:
     """Forget the instance of a run that has ended."""
-    name = _name(run)
+    name = _name(run, digest)
     keeper.discard(name, keeper.hand_out(name)[0])
 
 
-def _name(run: str) -> str:
-    return f"{plain_name(run)}@lent"
+def _name(run: str, digest: str) -> str:
+    """Name of one instance for one run: two requests may race for a run's name, with an instance each."""
+    return f"{plain_name(run)}@lent-{digest[:12]}"
