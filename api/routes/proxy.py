@@ -69,7 +69,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def routes() -> list[Route]:
-    """The routes: the run is named in the path or by the header `X-Flywheel-Run`.
+    """The routes: the run is named in the path, by the header `X-Flywheel-Run` or after a slash in the caller's key.
 
     They speak the protocols of others, so they are no part of the document of ours.
     """
@@ -82,7 +82,7 @@ def routes() -> list[Route]:
 
 def _route_of(prefix: str, dialect: CallDialect) -> Route:
     async def endpoint(request: Request) -> Response:
-        run = request.path_params.get("run") or request.headers.get("x-flywheel-run")
+        run = request.path_params.get("run") or request.headers.get("x-flywheel-run") or _key_of(request)[1]
         return await _forward(request, house_of(request), dialect, run)
 
     return Route(f"{prefix}/{dialect.path}", endpoint, methods=["POST"])
@@ -194,11 +194,17 @@ async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
 
 def _admit(request: Request, house: House) -> TokenState:
     """The token of the caller: a bearer token, or the key of Anthropic's clients. Raises NotAuthorized, RoleTooLow."""
-    given = request.headers.get("authorization", "")
-    scheme, _, bearer = given.partition(" ")
-    key = bearer.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    key, _ = _key_of(request)
     presented = HTTPAuthorizationCredentials(scheme="Bearer", credentials=key) if key else None
     return admit_token(request, house, presented, ROLE)
+
+
+def _key_of(request: Request) -> tuple[str, str]:
+    """The token in a caller's key, and the run that the key is for, empty if it is for any: `TOKEN` or `TOKEN/RUN`."""
+    scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+    key = bearer.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
+    token, _, run = key.partition("/")
+    return token, run
 
 
 def _run_opening(request: Request, token: TokenState, run: str | None) -> RunOpening:

@@ -55,7 +55,8 @@ class OpinionReported(FlywheelError):
 
 
 class RunUnnamed(FlywheelError):
-    """The request names no run. Put it into the base URL (/ext-NAME/v1) or into the header X-Flywheel-Run."""
+    """The request names no run. Put it into the base URL (/ext-NAME/v1), into the header X-Flywheel-Run, or
+    after the token in the key (TOKEN/ext-NAME)."""
 
 
 class UpstreamRefused(FlywheelError):

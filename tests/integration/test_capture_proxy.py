@@ -35,7 +35,7 @@ Proxy = tuple[str, str, House]
 
 
 @contextmanager
-def proxied(house: House, upstream: ModelServer, **further: Any) -> Iterator[Proxy]:
+def proxied(house: House, upstream: ModelServer, token: str | None = None, **further: Any) -> Iterator[Proxy]:
     """A proxy in front of a model server, on a socket."""
     settings = house.settings.model_copy(
         update={"model": MODEL, "model_url": upstream.url, "model_token_ids": True, **further}
@@ -47,7 +47,7 @@ def proxied(house: House, upstream: ModelServer, **further: Any) -> Iterator[Pro
     thread.start()
     while not server.started:
         time.sleep(0.005)
-    token = issue(house.store, "agent", "test")
+    token = token or issue(house.store, "agent", "test")
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", token, house
     finally:
@@ -300,6 +300,8 @@ def test_each_wrong_call_is_refused_before_it_reaches_the_model(served: Callable
         ("/ext-1/v1/chat/completions", bearer, good | {"model": "gpt"}, 404),
         ("/mine/v1/chat/completions", bearer, good, 403),
         ("/v1/chat/completions", bearer, good, 400),
+        ("/v1/chat/completions", {"Authorization": f"Bearer {token}/mine"}, good, 403),
+        ("/v1/chat/completions", {"Authorization": "Bearer fw_x/ext-1"}, good, 401),
         ("/ext-1/v1/messages", {"x-api-key": token}, good, 503),
         ("/ext-1/v1/chat/completions", bearer, good | {"messages": []}, 400),
         ("/ext-1/v1/chat/completions", bearer, good | {"temperature": "hot"}, 400),
@@ -316,10 +318,13 @@ def test_each_wrong_call_is_refused_before_it_reaches_the_model(served: Callable
             assert (answer.status_code, path) == (status, path), answer.text
             assert answer.json()["error"]["message"]
         rest.post("/v1/chat/completions", json=good, headers={**bearer, "X-Flywheel-Run": "ext-1"}).raise_for_status()
+        keyed = {"Authorization": f"Bearer {token}/ext-keyed"}
+        rest.post("/v1/chat/completions", json=good, headers=keyed).raise_for_status()
+        assert len(calls_of(house, "ext-keyed")) == 1
         theirs = rest.post("/ext-1/v1/chat/completions", json=good, headers={"Authorization": f"Bearer {other}"})
         assert theirs.status_code == 403
         assert rest.get("/ext-1/v1/models", headers=bearer).json()["data"][0]["id"] == MODEL
-    assert len(upstream.asked) == 1
+    assert len(upstream.asked) == 2
 
 
 def test_a_caller_that_hangs_up_leaves_no_call_and_no_open_connection(served: Callable[..., Any]) -> None:
