@@ -264,10 +264,13 @@ def _install_foreign(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    @app.exception_handler(Exception)
-    async def internal_error(request: Request, error: Exception) -> Response:
-        message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
-        answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
-        if (position := await position_for(request.scope)) is not None:
-            answer.headers[POSITION_HEADER] = str(position)
-        return answer
+    app.exception_handler(Exception)(unforeseen)
+
+
+async def unforeseen(request: Request, error: Exception) -> Response:
+    """The answer to a defect on this side, which names the position of the log as any other does."""
+    message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
+    answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})
+    if (position := await position_for(request.scope)) is not None:
+        answer.headers[POSITION_HEADER] = str(position)
+    return answer

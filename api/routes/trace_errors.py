@@ -8,9 +8,12 @@ from typing import Any, Final
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projections.engine.decoders import decoder_of
+
+from .problems import SERVER_ERROR, unforeseen
 
 TRACES: Final = "/v1/traces"
 PROTOBUF: Final = "application/x-protobuf"
@@ -49,8 +52,10 @@ class TraceErrors:
         media = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
         begun: list[Message] = []
         parts: list[bytes] = []
+        passed = False
 
         async def send_status(message: Message) -> None:
+            nonlocal passed
             if message["type"] == "http.response.start" and message["status"] >= _ERROR:
                 begun.append(message)
             elif begun and message["type"] == "http.response.body":
@@ -58,9 +63,17 @@ class TraceErrors:
                 if not message.get("more_body", False):
                     await _send_whole(begun[0], b"".join(parts), media, send)
             else:
+                passed = True
                 await send(message)
 
-        await self._app(scope, receive, send_status)
+        try:
+            await self._app(scope, receive, send_status)
+        except Exception as error:  # nothing below answers what nobody foresaw; it goes on, to the server's log
+            if not passed:
+                answer = await unforeseen(Request(scope), error)
+                start = {"type": "http.response.start", "status": SERVER_ERROR, "headers": answer.raw_headers}
+                await _send_whole(start, bytes(answer.body), media, send)
+            raise
 
 
 async def _send_whole(start: Message, problem: bytes, media: str, send: Send) -> None:
@@ -74,7 +87,7 @@ async def _send_whole(start: Message, problem: bytes, media: str, send: Send) ->
 def trace_error(status: int, problem: bytes, media: str) -> bytes:
     """A problem as a google.rpc.Status; in JSON with its `error` besides, which readers of a Status pass over."""
     found: dict[str, Any] = decoder_of(dict[str, Any]).decode(problem)
-    code, text = _CODES.get(status, _INVALID if status < 500 else _INTERNAL), str(found.get("detail", ""))  # noqa: PLR2004
+    code, text = _CODES.get(status, _INVALID if status < SERVER_ERROR else _INTERNAL), str(found.get("detail", ""))
     if media == PROTOBUF:
         return bytes(_status_type()(code=code, message=text).SerializeToString())
     return msgspec.json.encode({"code": code, "message": text, "error": found.get("error")})

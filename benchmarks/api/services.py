@@ -54,11 +54,16 @@ class Flywheel:
     def count(self, client: httpx2.Client, traces: SentTraces) -> int:
         """See TraceService. Each batch holds whole traces, and what is appended of a trace is appended at once."""
         start = f"ext-otel-{traces.prefix}"
-        asked = {"after": start, "limit": str(_PAGE), "status": "completed"}
-        answer = client.get("/v1/runs", params=asked, headers=self.prepare(traces))
-        answer.raise_for_status()
-        names: list[str] = [run["run"] for run in answer.json()["runs"]]
-        return SPANS * sum(name.startswith(start) for name in names)
+        found, after = 0, start
+        while True:
+            asked = {"after": after, "limit": str(_PAGE), "status": "completed"}
+            answer = client.get("/v1/runs", params=asked, headers=self.prepare(traces))
+            answer.raise_for_status()
+            told = answer.json()
+            own = sum(run["run"].startswith(start) for run in told["runs"])
+            found, after = found + SPANS * own, told["next"]
+            if after is None or own < len(told["runs"]):
+                return found
 
 
 @dataclass

@@ -30,6 +30,7 @@ from api.history.disown import forged_events
 from api.house import House
 from api.ingest.runs_of_traces import TraceEvents, TraceProgress, events_of_spans
 from api.ingest.spans import Span, read_raw_spans
+from api.ingest.traces import TraceLog
 from api.tokens import issue
 from eventlog.blobs.conversations import get_messages
 from eventlog.errors import LogUnavailable
@@ -306,6 +307,22 @@ def test_every_refusal_of_the_route_is_a_status(client: TestClient, application:
     assert answer.headers["X-Log-Position"]
     assert client.get("/v1/traces").json()["code"] == Code.INVALID_ARGUMENT
     assert client.get("/v1/runs/nothing").headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/x-protobuf"])
+def test_a_defect_on_this_side_is_a_status_too(media: str, client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: object) -> TraceLog:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("api.routes.traces._trace_log", fail)
+    answer = client.post("/v1/traces", content=b"", headers={"Content-Type": media})
+    assert (answer.status_code, answer.headers["content-type"]) == (500, media)
+    assert answer.headers["X-Log-Position"]
+    if media == "application/json":
+        assert (answer.json()["code"], answer.json()["error"]["type"]) == (Code.INTERNAL, "InternalError")
+    else:
+        said = Status.FromString(answer.content)
+        assert (said.code, "failed on this side" in said.message) == (Code.INTERNAL, True)
 
 
 def test_a_reader_may_not_send_and_an_outage_says_when_to_try_again(
