@@ -11,6 +11,8 @@ from projections.memories import FOLDS, LOOSE
 from .dashboard.application import mount_dashboard
 from .house import House
 from .routes import (
+    artifacts,
+    bases,
     benchmarks,
     blobs,
     champion,
@@ -24,8 +26,11 @@ from .routes import (
     events,
     failures,
     health,
+    log,
+    loops,
     metrics,
     outcomes,
+    outlets,
     pieces,
     predict,
     problems,
@@ -35,6 +40,8 @@ from .routes import (
     runs,
     slices,
     substrates,
+    suites,
+    sweeps,
     taint,
     traces,
     verdicts,
@@ -90,6 +97,13 @@ _TAGS = [
     {"name": "datasets", "description": "Frozen training rows selected from runs."},
     {"name": "checkpoints", "description": "Trained weights and their lineage."},
     {"name": "predict", "description": "Have a task played once: asked for, looked at, called off."},
+    {"name": "artifacts", "description": "Weights and memory under one name."},
+    {"name": "bases", "description": "Base models that were added from outside."},
+    {"name": "suites", "description": "Suites of tasks, by version."},
+    {"name": "sweeps", "description": "Planned runs: how far each sweep is, and what its groups are good for."},
+    {"name": "loops", "description": "Delegation loops, and the skills and tools that their workers wrote."},
+    {"name": "log", "description": "The log as a whole: head, counts, forged events."},
+    {"name": "access", "description": "Tokens and webhooks, for administrators."},
     {"name": "taint", "description": "Withdrawn runs, erased subjects, and what was learned from a run."},
 ]
 
@@ -115,6 +129,13 @@ _RESOURCES = (
     traces,
     taint,
     predict,
+    artifacts,
+    bases,
+    suites,
+    sweeps,
+    loops,
+    log,
+    outlets,
 )
 
 

@@ -6,21 +6,27 @@ from typing import Annotated
 
 import typer
 
-from ..evaluations.artifacts import list_pieces, resolve_artifact
-from .output import AsJson, emit_json, erased_as_json, open_project, say, table
+from ..evaluations.artifacts import ArtifactAnswer, show_artifact
+from .output import AsJson, emit_json, erased_as_json, say, table
+from .sources import Server, open_source, quote_name
 
 app = typer.Typer(help="Artifacts: show.", no_args_is_help=True)
 
 
 @app.command()
-def show(name: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")], as_json: AsJson = False) -> None:
+def show(
+    name: Annotated[str, typer.Argument(help="Such as base@0 or base@212.")],
+    server: Server = None,
+    as_json: AsJson = False,
+) -> None:
     """Show what an artifact remembers."""
-    with open_project() as house, erased_as_json({"name": name}, as_json=as_json):
-        artifact, memory = resolve_artifact(house, name)
-        pieces = list_pieces(house, memory)
+    path = f"/v1/artifacts/{quote_name(name)}"
+    with open_source(server) as source, erased_as_json({"name": name}, as_json=as_json):
+        found = source.read(ArtifactAnswer, path, lambda house, views: show_artifact(house, views, name))
     if as_json:
-        emit_json({"name": str(artifact), "artifact": artifact.model_dump(mode="json"), "pieces": pieces})
+        emit_json(found)
         return
-    say(f"{artifact}: memory {artifact.memory.digest}, folds {artifact.memory.folds}")
-    rows = [(piece["piece"], piece["kind"], piece["wins"], piece["step"], piece["change"]) for piece in pieces]
+    memory = found.artifact["memory"]
+    say(f"{found.name}: memory {memory['digest']}, folds {memory['folds']}")
+    rows = [(piece.piece, piece.kind, piece.wins, piece.step, piece.change) for piece in found.pieces]
     table(("piece", "kind", "wins", "step", "change"), rows, empty="it remembers nothing")

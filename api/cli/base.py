@@ -9,10 +9,25 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ..queries.bases import list_bases, show_base
+from ..queries.bases import BaseAnswer, BaseList, list_bases, show_base
 from ..training.bases import add_base, find_source
 from ..training.weights import base_of
-from .output import AsJson, AsOf, emit_json, open_project, print_facts, print_rows, say, spinner
+from .output import (
+    SHOWN,
+    After,
+    AsJson,
+    AsOf,
+    Limit,
+    emit_json,
+    none_of,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    spinner,
+)
+from .sources import LogSource, Server, open_source, quote_name
 
 app = typer.Typer(help="Base models: add, list, show, export.", no_args_is_help=True)
 Named = Annotated[str, typer.Argument(help="The base's name, or its digest or at least the first eight characters.")]
@@ -45,22 +60,37 @@ def add(
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List added base models in the order in which they were added."""
-    with open_project() as house:
-        found = list_bases(house.views_at(as_of))
+def list_(
+    limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, server: Server = None, as_json: AsJson = False
+) -> None:
+    """List added base models. Those of one page come in the order in which they were added; pages are by digest."""
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            BaseList,
+            "bases",
+            "/v1/bases",
+            lambda _house, views: list_bases(views, after=after, limit=limit),
+            after,
+            limit,
+        )
     columns = ("name", "base", "architecture", "parameters", "licence", "source", "since")
-    rows = msgspec.to_builtins(found.bases)
-    print_rows(rows, columns, as_json=as_json, empty="no base models; `flywheel base add smollm2` adds one")
+    rows = msgspec.to_builtins(sorted(found, key=lambda state: state.since))
+    print_rows(
+        rows, columns, as_json=as_json, empty=none_of("base models", "`flywheel base add smollm2` adds one", after)
+    )
+    say_more(following)
 
 
 @app.command()
-def show(base: Named, as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """Show an added base model and the folder of its files."""
-    with open_project() as house:
-        found = show_base(house.views_at(as_of), base)
-        folder = house.settings.model_folder / found.base
-    row = {**msgspec.to_builtins(found), "folder": str(folder), "present": folder.is_dir()}
+def show(base: Named, as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
+    """Show an added base model, and where the log is also the folder of its files."""
+    with open_source(server, as_of) as source:
+        path = f"/v1/bases/{quote_name(base)}"
+        found = source.read(BaseAnswer, path, lambda _house, views: show_base(views, base)).base
+        row = msgspec.to_builtins(found)
+        if isinstance(source, LogSource):
+            folder = source.house.settings.model_folder / found.base
+            row |= {"folder": str(folder), "present": folder.is_dir()}
     emit_json(row) if as_json else print_facts(list(row.items()))
 
 

@@ -23,6 +23,7 @@ from gate.benchmark import (
 from gate.figures import count_noun, decimal
 from gate.renewal import SeedAmounts, amounts_of, draw_fresh_seeds, seed_ranges
 from gate.sizes import plan_size, power_at, seeds_of_each
+from projections.engine.views import PostgresViews
 from projections.runs import PLANLESS
 
 from ..environments.admission import see_admission
@@ -41,10 +42,19 @@ from ..evaluations.repeats import mark_repeated
 from ..history.disown import refuse_forged
 from ..house import House
 from ..locks import only_controller
-from ..queries.benchmarks import BenchmarkRow, benchmark_row, benchmark_rows, find_benchmark, list_benchmarks, shortage
+from ..queries.benchmarks import (
+    BenchmarkAnswer,
+    BenchmarkList,
+    BenchmarkRow,
+    find_benchmark,
+    list_benchmarks,
+    shortage,
+    show_benchmark,
+)
 from ..sweeps.executors import Way
 from .output import ERR, SHOWN, After, AsJson, AsOf, Limit, emit_json, none_of, open_project, print_rows, say, say_more
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
+from .sources import Server, open_source, quote_name
 from .sweep_options import How, dialect_from, micro, read_seeds
 
 app = typer.Typer(help="Benchmarks: freeze, refresh, list, show.", no_args_is_help=True)
@@ -52,9 +62,7 @@ app = typer.Typer(help="Benchmarks: freeze, refresh, list, show.", no_args_is_he
 ACTOR = "operator"
 _LOSSES = "where the platform loses 2, 5 or 10 % of the runs it finds .03, .05 or .13 less"
 """Measured by `make bench-gate` at a gain of .15 on 260 instances: docs/benchmarks/gate.md."""
-RngSeed = Annotated[
-    int, typer.Option("--seed", min=0, help="Draws the fresh seeds; the same number draws the same seeds.")
-]
+RngSeed = Annotated[int, typer.Option("--seed", min=0, help="Draws the fresh seeds; the same number draws the same.")]
 
 
 @app.command("freeze")
@@ -239,42 +247,46 @@ def _tell(frozen: BenchmarkFrozen, *, as_json: bool) -> None:
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """List benchmarks by name.
 
     The champion passes all of a saturated one; an exhausted one judges no more challengers.
     """
-    with open_project() as house:
-        views = house.views_at(as_of)
-        page = list_benchmarks(views, after=after, limit=limit)
-        rows = benchmark_rows(views, page.benchmarks)
+
+    def read_log(_house: House, views: PostgresViews) -> BenchmarkList:
+        return list_benchmarks(views, after=after, limit=limit)
+
+    with open_source(server, as_of) as source:
+        rows, following = source.pages(BenchmarkList, "benchmarks", "/v1/benchmarks", read_log, after, limit)
     columns = ("benchmark", "environment", "sealed", "visible", "repeats", "standing", "digest")
-    empty = none_of("benchmark", "`flywheel run` freezes one", after)
+    empty = none_of("benchmarks", "`flywheel run` freezes one", after)
     print_rows(msgspec.to_builtins(rows), columns, as_json=as_json, empty=empty)
-    say_more(page.next)
+    say_more(following)
 
 
 @app.command()
 def show(
     benchmark: Annotated[str, typer.Argument(help="The benchmark's name.")],
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one benchmark's templates and instances, and whether it can still promote."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        row = benchmark_row(views, find_benchmark(views, benchmark))
+    path = f"/v1/benchmarks/{quote_name(benchmark)}"
+    with open_source(server, as_of) as source:
+        row = source.read(BenchmarkAnswer, path, lambda _house, views: show_benchmark(views, benchmark)).benchmark
     if as_json:
         emit_json(row)
         return
-    say(f"{row.benchmark} on {row.environment}, {row.repeats} repeats, digest {row.digest}")
-    say(_standing_in_words(row))
+    say(f"{row.benchmark} on {row.environment}, {row.repeats} repeats, digest {row.digest}\n{_standing_in_words(row)}")
     for template in row.templates:
         say(f"\n{template['template_id']}: {template['instruction']}")
         own = [task for task in row.tasks if task["template"] == template["template_id"]]
-        for is_sealed, name in ((True, "sealed"), (False, "visible")):
-            seeds = ", ".join(str(task["env_seed"]) for task in own if task["is_sealed"] is is_sealed)
-            say(f"  {name} seeds: {seeds or 'none'}")
+        for name in ("sealed", "visible"):
+            seeds = [str(task["env_seed"]) for task in own if task["is_sealed"] is (name == "sealed")]
+            say(f"  {name} seeds: {', '.join(seeds) or 'none'}")
 
 
 def _standing_in_words(row: BenchmarkRow) -> str:

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from eventlog.blobs import Listed
 from eventlog.blobs.contract import GRACE, is_address
-from eventlog.blobs.inventory import Survey, survey
+from eventlog.blobs.inventory import survey
 from eventlog.blobs.inventory import sweep as sweep_blobs
 from eventlog.blobs.inventory import verify as verify_blobs
 
 from ..house import owned_blobs
-from .output import AsJson, bar, confirm, emit_json, open_project, print_facts, print_rows, say, table
+from ..queries.blobs import BlobPage, BlobRow, blob_row, list_blobs
+from .output import (
+    AsJson,
+    Limit,
+    bar,
+    confirm,
+    emit_json,
+    open_project,
+    print_facts,
+    print_rows,
+    say,
+    say_more,
+    table,
+)
+from .sources import Server, open_server, refuse_options
+
+if TYPE_CHECKING:
+    from ..house import House
 
 app = typer.Typer(help="Blobs: list, verify, sweep.", no_args_is_help=True)
 
@@ -23,37 +40,66 @@ _AGE = re.compile(r"(\d{1,6})([smhd])")
 _UNIT = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
+def _read_address(given: str | None) -> str | None:
+    if given is not None and not is_address(given):
+        raise typer.BadParameter(f"{given!r} is not an address; expected 64 lower-case hexadecimal digits")
+    return given
+
+
 @app.command("list")
 def list_(
     orphans: Annotated[bool, typer.Option("--orphans", help="Only blobs that nothing refers to.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number.")] = 50,
-    after: Annotated[str, typer.Option(help="Continue after this address.")] = "",
+    references: Annotated[
+        bool, typer.Option("--references", help="Also count the references to each, which reads the whole log.")
+    ] = False,
+    limit: Limit = 50,
+    after: Annotated[str | None, typer.Option(callback=_read_address, help="Continue after this address.")] = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """List blobs by address, with media type, plain and stored size, and number of references."""
-    if after and not is_address(after):
-        raise typer.BadParameter(f"--after {after!r} is not an address; expected 64 lower-case hexadecimal digits")
-    with open_project() as house, bar("counting references", None) as advance:
+    """List blobs by address, with media type, plain and stored size. A server tells administrators alone."""
+    counting = {"--orphans": orphans, "--references": references}
+    refuse_options(server, counting, "references are counted where the log is")
+    if server is not None:
+        with open_server(server) as source:
+            page, following = source.pages(BlobPage, "blobs", "/v1/blobs", None, after, limit)
+        rows = [_row(each) for each in page]
+    else:
+        with open_project() as house:
+            if any(counting.values()):
+                rows, following = _count_blobs(house, after, limit, orphans=orphans)
+            else:
+                found = list_blobs(house.blobs, after=after, limit=limit)
+                rows, following = [_row(each) for each in found.blobs], found.next
+    columns = (
+        "address",
+        "media_type",
+        "bytes",
+        "stored",
+        *(["references"] if any(counting.values()) else []),
+        "erased",
+    )
+    print_rows(rows, columns, as_json=as_json, empty="no orphans" if orphans else _none(after))
+    say_more(following)
+
+
+def _count_blobs(
+    house: House, after: str | None, limit: int, *, orphans: bool
+) -> tuple[list[dict[str, Any]], str | None]:
+    """A page of the blobs, or of the orphans among them, with the references to each; and where it goes on."""
+    with bar("counting references", None) as advance:
         found = survey(house.store, house.blobs, advance)
-    wanted = found.orphans() if orphans else found.listed.values()
-    rows = [_row(item, found) for item in wanted if item.address > after]
-    columns = ("address", "media_type", "bytes", "stored", "references", "erased")
-    print_rows(rows[:limit], columns, as_json=as_json, empty="no orphans" if orphans else "no blobs yet")
-    if len(rows) > limit and not as_json:
-        say(f"{len(rows) - limit} more; continue with --after {rows[limit - 1]['address']}")
+    wanted = [item for item in (found.orphans() if orphans else found.listed.values()) if item.address > (after or "")]
+    rows = [{**_row(blob_row(item)), "references": found.counts.get(item.address, 0)} for item in wanted[:limit]]
+    return rows, rows[-1]["address"] if len(wanted) > limit else None
 
 
-def _row(item: Listed, found: Survey) -> dict[str, Any]:
-    return {
-        "address": item.address,
-        "media_type": item.media_type,
-        "bytes": item.size,
-        "stored": item.stored,
-        "references": found.counts.get(item.address, 0),
-        "at": item.at.isoformat(),
-        "is_subjects": item.subject is not None,
-        "erased": item.is_erased,
-    }
+def _none(after: str | None) -> str:
+    return "no blobs yet" if after is None else f"no blobs after {after}"
+
+
+def _row(blob: BlobRow) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(blob), "at": blob.at.isoformat()}
 
 
 @app.command()

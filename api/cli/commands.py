@@ -112,8 +112,57 @@ SERVED: dict[str, str] = {
     "outcomes": "/v1/outcomes",
     "diff": "/v1/diff",
     "log tail": "/v1/events",
+    "log head": "/v1/log",
+    "log stats": "/v1/log/counts",
+    "log inspect": "/v1/log/forged",
+    "rollout status": "/v1/sweeps",
+    "benchmark list": "/v1/benchmarks",
+    "benchmark show": "/v1/benchmarks/{benchmark}",
+    "base list": "/v1/bases",
+    "base show": "/v1/bases/{base}",
+    "suite list": "/v1/suites",
+    "suite show": "/v1/suites/{suite}",
+    "delegate list": "/v1/loops",
+    "delegate show": "/v1/loops/{loop}",
+    "skills list": "/v1/skills",
+    "skills show": "/v1/skills/{skill}",
+    "tools list": "/v1/tools",
+    "tools show": "/v1/tools/{tool}",
+    "artifact show": "/v1/artifacts/{name}",
+    "blobs list": "/v1/blobs",
+    "webhook list": "/v1/webhooks",
+    "token list": "/v1/tokens",
 }
 """The commands that take --server, and the path whose answer each prints."""
+
+UNSERVED: dict[str, tuple[str, ...]] = {
+    "it writes to the log": (
+        *("run", "worker", "import", "erase", "train"),
+        *("delegate run", "delegate resume", "delegate refine", "delegate answer"),
+        *("skills import", "recipes import", "log import", "log disown", "log archive"),
+        *("rollout sweep", "rollout biased", "runs withdraw", "runs abandon", "runs grade", "runs regrade"),
+        *("env add", "env probe", "suite add", "base add", "dataset build", "dataset slice", "checkpoint publish"),
+        *("benchmark freeze", "benchmark refresh", "gate run", "champion point", "champion back", "champion mirror"),
+        *("webhook add", "webhook remove", "token issue", "token revoke", "blobs sweep"),
+    ),
+    "it is about this machine or a site": (
+        *("serve", "deploy", "ui", "mcp", "doctor", "completion", "db up", "db down", "db migrate", "db status"),
+        *("env reset", "env observe", "env serve", "suite new", "suite check"),
+    ),
+    "it computes again from every event or byte": (
+        *("replay", "what-if", "delegate replay", "runs replay", "runs judges"),
+        *("log verify", "blobs verify", "dataset verify", "checkpoint verify", "gate verify"),
+    ),
+    "it writes what only the log's own machine has: files, keys and weights": (
+        *("log export", "log sign", "skills export", "recipes export", "base export", "checkpoint export"),
+    ),
+}
+"""The commands that take no --server, by why."""
+
+
+def why_unserved(words: str) -> str | None:
+    """Why a command takes no --server; None if it takes it, or is a group or unknown."""
+    return next((why for why, commands in UNSERVED.items() if words in commands), None)
 
 
 class LazyCommand(TyperCommand):

@@ -14,7 +14,7 @@ from agents.edited_files import read_edited
 from agents.executors.delegation.opening import MOST_TASK
 from eventlog.events import LoopConfig
 
-from ..queries.loops import list_loops, result_files, show_loop
+from ..queries.loops import LoopAnswer, LoopList, list_loops, result_files, show_loop
 from .delegate_options import (
     BudgetOf,
     GraderOf,
@@ -51,6 +51,7 @@ from .output import (
     say_more,
     table,
 )
+from .sources import Server, open_source, quote_name
 
 if TYPE_CHECKING:
     from projections.delegation.loop_state import LoopState
@@ -185,10 +186,19 @@ def answer(
 
 
 @app.command("list")
-def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(
+    limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """List loops by name: how far each is, and how it ended."""
-    with open_project() as house:
-        found, following = list_loops(house.views_at(as_of), after=after, limit=limit)
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            LoopList,
+            "loops",
+            "/v1/loops",
+            lambda _house, views: list_loops(views, after=after, limit=limit),
+            after,
+            limit,
+        )
     rows: list[dict[str, Any]] = [msgspec.to_builtins(each) for each in found]
     shown = rows if as_json else [{**row, "confidence": in_words(row["confidence"])} for row in rows]
     columns = ("loop", "status", "iteration", "confidence", "task", "reason")
@@ -198,10 +208,11 @@ def list_(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json
 
 
 @app.command()
-def show(run: LoopName, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def show(run: LoopName, as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """Show one loop: its decisions, its confidence, its budget, its result."""
-    with open_project() as house:
-        found = show_loop(house.views_at(as_of), house.blobs, run)
+    path = f"/v1/loops/{quote_name(run)}"
+    with open_source(server, as_of) as source:
+        found = source.read(LoopAnswer, path, lambda house, views: show_loop(views, house.blobs, run))
     if as_json:
         emit_json(found)
         return

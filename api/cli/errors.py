@@ -9,6 +9,12 @@ class ServerSilent(FlywheelError):
     """{server} does not answer ({actual}): expected a running `flywheel serve`; name its address with --server."""
 
 
+class ServerSlow(FlywheelError):
+    """{server} has sent nothing of {path} for {seconds} s. Rows of a dataset that it has made it keeps, so ask again in
+    a while; ask for less, with --limit or an earlier --as-of; or run the command where the log is.
+    """
+
+
 class ServerRefused(FlywheelError):
     """{message} ({server} answered {status})"""
 

@@ -17,18 +17,18 @@ from eventlog.store import Position, Recorded
 from eventlog.transfer import events_in, export_log, import_log, refuse_unwritable
 from eventlog.verification import verify_log
 
-from ..controllers.summary import head_chain
 from ..errors import BeyondHead
 from ..history.disown import disown, forged_events
 from ..history.sign import PUBLIC, check_signed, sign_head, signed_text, store_opener, to_sign, write_signed
 from ..house import House, blobs_of, project_engine
 from ..queries.events import logged_event
+from ..queries.log_status import CountAnswer, ForgedPage, HeadAnswer, chain_head, count_events, list_forged
 from ..settings import read_settings
 from .archive import archive_command
 from .db import migrate_project
 from .log_tail import plain_event, print_event, tail_server
-from .output import ERR, AsJson, AsOf, bar, emit_json, open_project, print_rows, say
-from .sources import Server
+from .output import ERR, AsJson, AsOf, bar, emit_json, open_project, print_rows, say, say_more
+from .sources import Server, open_server, open_source
 
 app = typer.Typer(
     help="The log: head, tail, verify, sign, inspect, disown, archive, export, import.", no_args_is_help=True
@@ -42,12 +42,15 @@ Workers = Annotated[
 
 
 @app.command()
-def head(as_json: AsJson = False) -> None:
+def head(server: Server = None, as_json: AsJson = False) -> None:
     """Print the last position and the chain digest there."""
-    with open_project() as house:
-        position = house.store.head()
-        found = {"position": position, "chain": head_chain(house, position)}
-    emit_json(found) if as_json else say(f"{found['position']}  {found['chain']}")
+    if server is None:
+        with open_project() as house:
+            found = chain_head(house.store, house.store.head())
+    else:
+        with open_server(server) as source:
+            found = source.read(HeadAnswer, "/v1/log")
+    emit_json(found) if as_json else say(f"{found.position}  {found.chain}")
 
 
 @app.command()
@@ -198,22 +201,28 @@ def inspect(
     after: Annotated[int, typer.Option(min=0, help="Only events after this position.")] = 0,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Number of events.")] = 100,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """List forged events: those that their actor may not have written, and that were not disowned.
 
     The holder of a token writes as api:NAME, and may write only what the REST API takes from outside.
     """
-    with open_project() as house:
-        found = [event for event in forged_events(house.views_at(as_of)) if event.position > after]
-    shown, following = found[:limit], found[limit - 1].position if len(found) > limit else None
-    rows = [{**msgspec.structs.asdict(event), "at": event.moment.isoformat()} for event in shown]
+    with open_source(server, as_of) as source:
+        found, following = source.pages(
+            ForgedPage,
+            "events",
+            "/v1/log/forged",
+            lambda _house, views: list_forged(views, after=after, limit=limit),
+            after,
+            limit,
+        )
+    rows = [{**msgspec.structs.asdict(event), "at": event.at.isoformat()} for event in found]
     if as_json:
         emit_json({"events": rows, "next": following})
         return
     print_rows(rows, ("position", "at", "type", "stream", "actor"), as_json=False, empty="no forged events")
-    if following is not None:
-        say(f"{len(found) - limit} more: flywheel log inspect --after {following}")
+    say_more(following)
     if found:
         say("To leave them out of every projection: flywheel log disown --all --reason WHY (or POSITION... for some)")
 
@@ -244,10 +253,15 @@ def disown_command(
 
 
 @app.command()
-def stats(as_json: AsJson = False) -> None:
+def stats(server: Server = None, as_json: AsJson = False) -> None:
     """Count events by type."""
-    with open_project() as house:
-        rows = [{"type": kind, "events": events} for kind, events in sorted(house.store.counts().items())]
+    if server is None:
+        with open_project() as house:
+            found = count_events(house.store)
+    else:
+        with open_server(server) as source:
+            found = source.read(CountAnswer, "/v1/log/counts")
+    rows = [{"type": kind, "events": events} for kind, events in found.events.items()]
     print_rows(rows, ("type", "events"), as_json=as_json, empty="no events")
 
 

@@ -13,7 +13,7 @@ from typer.exceptions import Abort, TyperException
 
 from eventlog.errors import FlywheelError
 
-from .commands import COMMANDS, SERVED, every_command
+from .commands import COMMANDS, SERVED, every_command, why_unserved
 from .interrupts import INTERRUPTED, is_interrupt, watch_interrupts
 
 USAGE = 64
@@ -37,6 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run_command(arguments: list[str]) -> int:
     """Run one command and return its exit code. Every expected error is one sentence on standard error."""
+    arguments = _server_last(arguments)
     try:
         code = app.main(args=arguments, prog_name="flywheel", standalone_mode=False)
     except TyperException as error:
@@ -73,10 +74,23 @@ def _report_misuse(said: str, arguments: list[str], path: str | None = None) -> 
 
 def _why_not_served(path: str) -> str:
     words = path.removeprefix("flywheel ")
-    lists = ", ".join(SERVED)
-    return (
-        f"{words!r} works on the log itself and takes no --server; run it where the log is. These ask a server: {lists}"
-    )
+    why = why_unserved(words)
+    if why is None:
+        example = next((each for each in SERVED if each.startswith(f"{words} ")), "champion show")
+        return f"--server comes after the whole command, as in `flywheel {example} --server URL`"
+    return f"{words!r} takes no --server, because {why}; run it where the log is (docs/rest.md names those that ask)"
+
+
+def _server_last(arguments: list[str]) -> list[str]:
+    """These arguments with a --server that stands before the command put after it, where every command looks for it."""
+    if not arguments or not arguments[0].startswith("--server"):
+        return arguments
+    amount = 1 if "=" in arguments[0] else 2
+    first, rest = arguments[:amount], arguments[amount:]
+    if first[0].partition("=")[0] != "--server" or not rest:
+        return arguments
+    words = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:words], *first, *rest[words:]]
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:

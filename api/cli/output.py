@@ -128,7 +128,7 @@ def table(
         return
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if not OUT.is_terminal:
-        _print_lines(columns, cells, title)
+        print_lines(columns, cells, title)
         return
     grid = Table(title=title, title_justify="left", header_style="bold", show_edge=False, pad_edge=False)
     for column in columns:
@@ -138,7 +138,7 @@ def table(
     OUT.print(grid)
 
 
-def _print_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
+def print_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], title: str | None) -> None:
     """Print a table as rich would without a limit of its width, in a tenth of the time."""
     rows = [tuple(columns), *(tuple(" ".join(cell.splitlines()) for cell in row) for row in cells)]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -202,7 +202,7 @@ def gauge(title: str, total: int) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
     if not ERR.is_terminal:
-        with print_progress(title, total, _print_line) as update:
+        with print_progress(title, total, print_line) as update:
             yield update
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -219,7 +219,7 @@ def _progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
 def spinner(title: str) -> Iterator[None]:
     """A spinner with the elapsed time, for work without steps; without a terminal, one line at the end."""
     if not ERR.is_terminal:
-        with print_progress(title, None, _print_line):
+        with print_progress(title, None, print_line):
             yield
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -231,7 +231,8 @@ def spinner(title: str) -> Iterator[None]:
         progress.advance(task)
 
 
-def _print_line(text: str) -> None:
+def print_line(text: str) -> None:
+    """Print one line on standard error."""
     ERR.print(Text(text), soft_wrap=True)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from threading import Event, Thread
 from time import monotonic
 from typing import Final
 
@@ -29,6 +30,27 @@ class _Counted:
         steps = f" {self.done:,}" if self.total is None else f" {self.done}/{self.total}"
         shown = "" if self.total is None and not self.done else steps
         return f"{self.title}{shown} {timedelta(seconds=int(monotonic() - self.began))}{self.note and f'  {self.note}'}"
+
+
+@contextmanager
+def say_while(title: str, say: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
+    """Say every PAUSE_S seconds how long a block has taken. The function sets a note on how far it is."""
+    counted, ended = _Counted(title, None, monotonic(), monotonic()), Event()
+
+    def tell() -> None:
+        while not ended.wait(PAUSE_S):
+            say(counted.line())
+
+    def note(text: str) -> None:
+        counted.note = text
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield note
+    finally:
+        ended.set()
+        teller.join()
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -13,18 +12,15 @@ from agents.envs.sites.first import FIRST
 from agents.rollouts.biased import Sorting
 from agents.rollouts.sweep import SeedSweep
 from eventlog.events import SweepPlanned
-from projections.datasets.variance import GroupClass, classes
 
 from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
-from ..errors import Unknown
-from ..queries.sweeps import page_sweeps, plans_of
 from ..sweeps.executors import Way
-from ..sweeps.missing import MissingGroup, describe_missing, read_missing
+from ..sweeps.missing import describe_missing
 from ..sweeps.plan import Draw, biased_generator
 from ..sweeps.play import play_sweep
-from ..sweeps.progress import SweepProgress, sweep_progress
+from ..sweeps.standing import SweepAnswer, SweepList, list_standings, refuse_unplanned, show_standing
 from . import sweep_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import (
@@ -35,14 +31,12 @@ from .output import (
     Limit,
     TerminalReporter,
     emit_json,
-    none_of,
-    open_project,
-    print_rows,
     say,
     say_more,
 )
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
-from .sweep_report import row, show, tell
+from .sources import Server, open_source, quote_name
+from .sweep_report import plain_standing, print_sweeps, show, tell
 from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep, tasks_to_play
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
@@ -189,7 +183,7 @@ def biased_(
         playing = ready if plan_only else call_first(ready, needs_logprobs=for_grpo)
         if not planned:
             if of is not None:
-                _refuse_unknown(of, plans_of(ready.house.store, ready.house.views(), of))
+                refuse_unplanned(ready.house.store, ready.house.views(), of)
             drawn = options.seeds_of(seeds, ready.before(), ready.reserved_seeds(), course, instances)
             draw = Draw(drawn, instances, siblings, rng_seed, temperatures)
             chosen = tasks_to_play(ready, templates, suite, task)
@@ -208,54 +202,31 @@ def status(
     limit: Limit = SHOWN,
     after: After = None,
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the progress of sweeps, newest first; for one sweep, also its groups and whether GRPO can use them."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        names, following = page_sweeps(views, after=after, limit=limit) if name is None else ((name,), None)
-        found = sweep_progress(views, (event for each in names for event in plans_of(house.store, views, each)))
-        groups = {} if name is None else classes(views, name)
-        missing = () if name is None else read_missing(house.store, views, f"{name}__")
-    _refuse_unknown(name, found)
-    if name is None:
-        rows = [row(each) for each in found]
-        columns = (
-            "sweep",
-            "received",
-            "graded",
-            "ungraded",
-            "halted",
-            "missing",
-            "playing",
-            "waiting",
-            "passed",
-            "cost",
-            "artifact",
-        )
-        print_rows(rows, columns, as_json=as_json, empty=none_of("sweeps", "run `flywheel rollout sweep`", after))
-        say_more(following)
-    elif as_json:
-        emit_json(_as_plain(found[0], groups, missing))
+    with open_source(server, as_of) as source:
+        if name is None:
+            page, following = source.pages(
+                SweepList,
+                "sweeps",
+                "/v1/sweeps",
+                lambda house, views: list_standings(house.store, views, after=after, limit=limit),
+                after,
+                limit,
+            )
+            print_sweeps(page, after, as_json=as_json)
+            say_more(following)
+            return
+        path = f"/v1/sweeps/{quote_name(name)}"
+        found = source.read(SweepAnswer, path, lambda house, views: show_standing(house.store, views, name))
+    if as_json:
+        emit_json(plain_standing(found))
     else:
-        show(found[0], groups)
-        for line in describe_missing(missing):
+        show(found.sweep, found.groups)
+        for line in describe_missing(found.missing):
             say(line)
-
-
-def _as_plain(
-    found: SweepProgress, groups: dict[str, GroupClass], missing: Sequence[MissingGroup]
-) -> dict[str, object]:
-    return {
-        **row(found),
-        "groups": {key: dataclasses.asdict(each) for key, each in groups.items()},
-        "missing_because": [dataclasses.asdict(each) for each in missing],
-    }
-
-
-def _refuse_unknown(sweep: str | None, known: Iterable[SweepPlanned | SweepProgress]) -> None:
-    if sweep is not None and sweep not in {each.sweep for each in known}:
-        raise Unknown(what="sweep", actual=sweep, way_out="`flywheel rollout status` names them.")
 
 
 def _finish(
@@ -283,16 +254,13 @@ def _finish(
 
 
 def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json: bool) -> None:
-    views = ready.house.views()
-    events = plans_of(ready.house.store, views, name)
-    (found,), groups = sweep_progress(views, events), classes(views, name)
+    found = show_standing(ready.house.store, ready.house.views(), name)
     if as_json:
         seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
-        missing = read_missing(ready.house.store, views, f"{name}__")
-        emit_json({**_as_plain(found, groups, missing), "seeking": seeking})
+        emit_json({**plain_standing(found), "seeking": seeking})
     else:
-        show(found, groups)
+        show(found.sweep, found.groups)
         if sought is not None:
             say(f"{sought.added} siblings added; {sought.stopped}.")
-    if found.is_in_vain:
+    if found.sweep.is_in_vain:
         raise typer.Exit(1)

@@ -6,15 +6,22 @@ Skills that runs of suites wrote are pieces of memory too, and are shown with th
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
 from ..positions import moment_of
-from ..queries.loops import list_skills, list_tools, show_skill, show_tool
-from ..queries.pieces import record_piece
-from ..queries.skill_pieces import standings_of_skills
+from ..queries.loops import (
+    SkillAnswer,
+    SkillList,
+    ToolAnswer,
+    ToolList,
+    list_skills,
+    list_tools,
+    show_skill,
+    show_tool,
+)
 from .output import (
     SHOWN,
     After,
@@ -30,6 +37,12 @@ from .output import (
     say_more,
 )
 from .pieces import facts_of_record, group_of, print_record, uplifts_of
+from .sources import Server, open_source, quote_name
+
+if TYPE_CHECKING:
+    from projections.engine.views import PostgresViews
+
+    from ..house import House
 
 skills = typer.Typer(help="Skills: list, show, import, export, pieces.", no_args_is_help=True)
 skills.add_typer(group_of("skill"), name="pieces")
@@ -39,17 +52,22 @@ _WAY_OUT = "the workers of `flywheel delegate run` write some"
 
 
 @skills.command("list")
-def list_all_skills(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_all_skills(
+    limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """List the latest version of each skill, by name, and how it stands as a piece of memory."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        page, following = list_skills(views, after=after, limit=limit)
-        standings = standings_of_skills(views, moment_of(house.store, as_of, views.upto))
-    rows = []
-    for name, state in page.items():
-        own = standings.get(name, ())
-        shown: Any = msgspec.to_builtins(own) if as_json else "; ".join(each.words for each in own)
-        rows.append({**msgspec.to_builtins(state), "memory": shown})
+
+    def read_log(house: House, views: PostgresViews) -> SkillList:
+        return list_skills(views, moment_of(house.store, as_of, views.upto), after=after, limit=limit)
+
+    with open_source(server, as_of) as source:
+        page, following = source.pages(SkillList, "skills", "/v1/skills", read_log, after, limit)
+    rows = msgspec.to_builtins(page)
+    if not as_json:
+        rows = [
+            {**row, "memory": "; ".join(each.words for each in state.memory)}
+            for row, state in zip(rows, page, strict=True)
+        ]
     columns = ("skill", "version", "words", "line", "memory", "loop")
     print_rows(rows, columns, as_json=as_json, empty=none_of("skills", _WAY_OUT, after))
     say_more(following)
@@ -57,20 +75,24 @@ def list_all_skills(limit: Limit = SHOWN, after: After = None, as_of: AsOf = Non
 
 @skills.command("show")
 def show_one_skill(
-    skill: Annotated[str, typer.Argument(help="Its name.")], as_of: AsOf = None, as_json: AsJson = False
+    skill: Annotated[str, typer.Argument(help="Its name.")],
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show one skill as Markdown, with the evidence for it as a piece of memory."""
-    with open_project() as house:
-        views = house.views_at(as_of)
-        found, now = show_skill(views, house.blobs, skill), moment_of(house.store, as_of, views.upto)
-        own = standings_of_skills(views, now).get(skill, ())
-        records = [record_piece(house.store, house.blobs, views, "skill", each.piece, now) for each in own]
+
+    def read_log(house: House, views: PostgresViews) -> SkillAnswer:
+        return show_skill(house.store, house.blobs, views, skill, moment_of(house.store, as_of, views.upto))
+
+    with open_source(server, as_of) as source:
+        found = source.read(SkillAnswer, f"/v1/skills/{quote_name(skill)}", read_log)
     if as_json:
-        pieces = [facts_of_record(record) for record in records]
-        emit_json({**msgspec.to_builtins(found), "pieces": pieces})
+        pieces = [facts_of_record(record) for record in found.pieces]
+        emit_json({"skill": found.skill, "text": found.text, "pieces": pieces})
         return
     say(found.text)
-    for record in records:  # the text was printed above
+    for record in found.pieces:  # the text was printed above
         say("")
         wordless = msgspec.structs.replace(record.report, content=None)
         print_record(msgspec.structs.replace(record, report=wordless), uplifts_of(record))
@@ -107,26 +129,35 @@ def import_(
 
 
 @tools.command("list")
-def list_all_tools(limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_all_tools(
+    limit: Limit = SHOWN, after: After = None, as_of: AsOf = None, server: Server = None, as_json: AsJson = False
+) -> None:
     """List the latest version of each tool, by name."""
-    with open_project() as house:
-        page, following = list_tools(house.views_at(as_of), after=after, limit=limit)
-    _print_page(
-        page,
-        ("tool", "version", "line", "worker", "loop"),
-        following,
-        as_json=as_json,
-        empty=none_of("tools", _WAY_OUT, after),
-    )
+    with open_source(server, as_of) as source:
+        page, following = source.pages(
+            ToolList,
+            "tools",
+            "/v1/tools",
+            lambda _house, views: list_tools(views, after=after, limit=limit),
+            after,
+            limit,
+        )
+    columns = ("tool", "version", "line", "worker", "loop")
+    print_rows(msgspec.to_builtins(page), columns, as_json=as_json, empty=none_of("tools", _WAY_OUT, after))
+    say_more(following)
 
 
 @tools.command("show")
 def show_one_tool(
-    tool: Annotated[str, typer.Argument(help="Its name.")], as_of: AsOf = None, as_json: AsJson = False
+    tool: Annotated[str, typer.Argument(help="Its name.")],
+    as_of: AsOf = None,
+    server: Server = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show one tool: its schema and its code."""
-    with open_project() as house:
-        found = show_tool(house.views_at(as_of), house.blobs, tool)
+    path = f"/v1/tools/{quote_name(tool)}"
+    with open_source(server, as_of) as source:
+        found = source.read(ToolAnswer, path, lambda house, views: show_tool(views, house.blobs, tool))
     if as_json:
         emit_json(found)
         return
@@ -134,10 +165,3 @@ def show_one_tool(
     print_facts([(name, facts[name]) for name in ("tool", "version", "loop", "worker", "line", "code_hash")])
     say("")
     say(found.definition["code"])
-
-
-def _print_page(
-    page: dict[str, Any], columns: tuple[str, ...], following: str | None, *, as_json: bool, empty: str
-) -> None:
-    print_rows([msgspec.to_builtins(each) for each in page.values()], columns, as_json=as_json, empty=empty)
-    say_more(following)

@@ -15,14 +15,10 @@ import typer
 from eventlog.errors import BlobErased, FlywheelError
 from projections.errors import BackwardDifference, NotThereYet
 
-from ..errors import (
-    BadPosition,
-    DatasetErased,
-    NoChampion,
-    Unknown,
-)
-from .errors import ServerForeign, ServerRefused, ServerSilent, TokenUnset
-from .output import open_project
+from ..errors import BadArtifactName, BadPosition, DatasetErased, NoChampion, RunSealed, Unknown
+from .errors import ServerForeign, ServerRefused, ServerSilent, ServerSlow, TokenUnset
+from .output import open_project, print_line
+from .progress_lines import say_while
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,10 +40,17 @@ Server = Annotated[
 
 POSITION: Final = "X-Log-Position"
 _MOST: Final = 1000
-_TIMEOUT_S: Final = 120.0
+_PART: Final = 1 << 20
+_CONNECTING_S: Final = 20.0
+_SILENT_S: Final = 600.0
+"""How long a server may send nothing: some answers it has to make first, from many events."""
+
 _SAME: Final[Mapping[str, type[FlywheelError]]] = {
     kind.__name__: kind
-    for kind in (Unknown, NoChampion, BadPosition, NotThereYet, BackwardDifference, BlobErased, DatasetErased)
+    for kind in (
+        *(Unknown, NoChampion, BadPosition, BadArtifactName, NotThereYet, BackwardDifference),
+        *(BlobErased, DatasetErased, RunSealed),
+    )
 }
 """Errors of a server that are raised here as they would be by the log."""
 
@@ -150,9 +153,10 @@ class ServerSource:
         wanted = {"as_of": self._as_of, **params}
         given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
         try:
-            answer = self._http.get(path, params=given, headers=dict(headers))
+            with say_while(f"waiting for {self.server}", print_line):
+                answer = self._http.get(path, params=given, headers=dict(headers))
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}") from error
+            raise self._explain_loss(path, error) from error
         if answer.status_code != httpx2.codes.OK:
             raise _error_of(self.server, answer)
         return answer
@@ -162,14 +166,19 @@ class ServerSource:
         import httpx2
 
         try:
-            with self._http.stream("GET", path, headers={"Accept": media}) as answer, file.open("wb") as out:
+            with (
+                say_while(f"waiting for {self.server}", print_line) as note,
+                self._http.stream("GET", path, headers={"Accept": media}) as answer,
+                file.open("wb") as out,
+            ):
                 if answer.status_code != httpx2.codes.OK:
                     answer.read()
                     raise _error_of(self.server, answer)
-                for part in answer.iter_bytes(1 << 20):
+                for part in answer.iter_bytes(_PART):
                     out.write(part)
+                    note(f"{out.tell() / _PART:,.1f} MiB are here")
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}") from error
+            raise self._explain_loss(path, error) from error
 
     def follow(self, params: Mapping[str, object]) -> Iterator[LoggedEvent]:
         """Each event of the log's stream, until the server ends it. Raises as `read` does."""
@@ -187,7 +196,15 @@ class ServerSource:
                     if line.startswith("data: "):
                         yield self._decode(LoggedEvent, "/v1/events/stream", line.removeprefix("data: ").encode())
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}") from error
+            raise self._explain_loss("/v1/events/stream", error) from error
+
+    def _explain_loss(self, path: str, error: Exception) -> FlywheelError:
+        """What to say of a request that got no whole answer."""
+        import httpx2
+
+        if isinstance(error, httpx2.ReadTimeout):
+            return ServerSlow(server=self.server, path=path, seconds=int(_SILENT_S))
+        return ServerSilent(server=self.server, actual=f"{type(error).__name__}: {error}")
 
 
 Source = LogSource | ServerSource
@@ -218,9 +235,8 @@ def open_server(server: str, as_of: str | None = None) -> Iterator[ServerSource]
         raise TokenUnset
     headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
     try:
-        http = httpx2.Client(
-            base_url=server, headers=headers, timeout=_TIMEOUT_S, verify=tls_context(), trust_env=False
-        )
+        patience = httpx2.Timeout(_CONNECTING_S, read=_SILENT_S)
+        http = httpx2.Client(base_url=server, headers=headers, timeout=patience, verify=tls_context(), trust_env=False)
     except (httpx2.InvalidURL, ValueError) as error:
         raise ServerSilent(server=server, actual=str(error)) from error
     with closing(http):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from agents.suites.in_log import find_suite, register_suite
+from agents.suites.in_log import register_suite
 from agents.suites.suite_file import check_suite, locate_in_suite, read_suite
 from agents.suites.tasks import misfits
 from agents.suites.toml_text import suite_toml
 from eventlog.events import Suite, SuiteTask
 
 from ..environments.connect import TOKEN, Where
-from ..queries.suites import SuiteRow, list_suites
+from ..queries.suites import SuiteAnswer, SuiteList, SuiteRow, list_suites, show_suite
 from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
 from .sites import AdminUrl, DialectFile, Url, tasks_elsewhere
+from .sources import Server, open_source, quote_name
 
 app = typer.Typer(help="Suites: new, check, add, list, show.", no_args_is_help=True)
 TokenVariable = Annotated[
@@ -85,25 +88,26 @@ def add(file: SuiteFile, as_json: AsJson = False) -> None:
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
+def list_(as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
     """List the versions of suites in the log, and the bundled suites that were not brought in (version 0)."""
-    with open_project() as house:
-        rows = list_suites(house.views_at(as_of))
-    columns = tuple(SuiteRow.__struct_fields__)
-    print_rows([{name: getattr(row, name) for name in columns} for row in rows], columns, as_json=as_json, empty="none")
+    with open_source(server, as_of) as source:
+        rows, _ = source.pages(SuiteList, "suites", "/v1/suites", lambda _house, views: list_suites(views), None, None)
+    print_rows(msgspec.to_builtins(rows), SuiteRow.__struct_fields__, as_json=as_json, empty="none")
 
 
 @app.command()
 def show(
     suite: Annotated[str, typer.Argument(metavar="SUITE[@VERSION]", help="The suite; the newest version without one.")],
     as_of: AsOf = None,
+    server: Server = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a version of a suite as a suite file."""
-    with open_project() as house:
-        found = find_suite(house.store, house.views_at(as_of), suite)
+    path = f"/v1/suites/{quote_name(suite)}"
+    with open_source(server, as_of) as source:
+        found = source.read(SuiteAnswer, path, lambda house, views: show_suite(house.store, views, suite))
     if as_json:
-        emit_json({"suite": str(found), "content": found.suite.model_dump(mode="json")})
+        emit_json(found)
     else:
-        say(f"# {found}")
-        say(suite_toml(found.suite))
+        say(f"# {found.suite}")
+        say(suite_toml(Suite.model_validate_json(json.dumps(found.content))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Final
 
 from eventlog.events import SweepPlanned
 from gate.figures import decimal, dollars
@@ -12,12 +13,33 @@ from projections.datasets.variance import GroupClass
 from ..house import House
 from ..sweeps.executors import worker_of
 from ..sweeps.progress import SweepProgress, sweep_progress
-from .output import emit_json, print_facts, print_rows, say
+from ..sweeps.standing import SweepAnswer
+from .output import emit_json, none_of, print_facts, print_rows, say
+
+_COLUMNS: Final = (
+    *("sweep", "received", "graded", "ungraded", "halted", "missing", "playing", "waiting", "passed", "cost"),
+    "artifact",
+)
 
 
 def row(found: SweepProgress) -> dict[str, object]:
     """A sweep as a row, for tables and JSON."""
     return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
+
+
+def plain_standing(found: SweepAnswer) -> dict[str, object]:
+    """A sweep with its groups and why runs are missing, for JSON."""
+    return {
+        **row(found.sweep),
+        "groups": {key: dataclasses.asdict(each) for key, each in found.groups.items()},
+        "missing_because": [dataclasses.asdict(each) for each in found.missing],
+    }
+
+
+def print_sweeps(found: Sequence[SweepProgress], after: str | None, *, as_json: bool) -> None:
+    """Print a page of sweeps."""
+    empty = none_of("sweeps", "run `flywheel rollout sweep`", after)
+    print_rows([row(each) for each in found], _COLUMNS, as_json=as_json, empty=empty)
 
 
 def show(found: SweepProgress, groups: dict[str, GroupClass]) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
 from eventlog.events import TokenRole
-from projections.access import ACCESS
 
 from .. import tokens
+from ..queries.access import TokenList, list_tokens
 from .output import AsJson, AsOf, emit_json, open_project, print_rows, say
+from .sources import Server, open_source
 
 app = typer.Typer(help="Tokens: issue, list, revoke.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The token's name.")]
@@ -36,13 +38,12 @@ def issue(name: Name, role: Role = tokens.DEFAULT_ROLE, as_json: AsJson = False)
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List tokens by name. The tokens themselves are not stored."""
-    with open_project() as house:
-        states = house.views_at(as_of).find(ACCESS).values()
-    rows = [{"token": state.token, "role": state.role, "revoked": state.is_revoked} for state in states]
+def list_(as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
+    """List tokens by name. The tokens themselves are not stored. A server tells administrators alone."""
+    with open_source(server, as_of) as source:
+        rows, _ = source.pages(TokenList, "tokens", "/v1/tokens", lambda _house, views: list_tokens(views), None, None)
     print_rows(
-        rows,
+        msgspec.to_builtins(rows),
         ("token", "role", "revoked"),
         as_json=as_json,
         empty="no tokens; create one with `flywheel token issue NAME`",

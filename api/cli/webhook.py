@@ -7,11 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from eventlog.events import WebhookTopic
-from projections.outside.webhooks import WEBHOOKS
 
+from ..queries.webhooks import WebhookList, list_webhooks
 from ..settings import read_secret
 from ..webhooks import register
 from .output import ERR, AsJson, AsOf, open_project, print_rows, say
+from .sources import Server, open_source
 
 app = typer.Typer(help="Webhooks: add, list, remove.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The webhook's name: small letters, digits, - and _.")]
@@ -41,10 +42,12 @@ def add(
 
 
 @app.command("list")
-def list_(as_of: AsOf = None, as_json: AsJson = False) -> None:
-    """List webhooks and how their last attempt went."""
-    with open_project() as house:
-        states = house.views_at(as_of).find(WEBHOOKS).values()
+def list_(as_of: AsOf = None, server: Server = None, as_json: AsJson = False) -> None:
+    """List webhooks and how their last attempt went. A server tells administrators alone."""
+    with open_source(server, as_of) as source:
+        states, _ = source.pages(
+            WebhookList, "webhooks", "/v1/webhooks", lambda _house, views: list_webhooks(views), None, None
+        )
     rows = [
         {
             "webhook": state.webhook,

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from eventlog.events import ArmSummary, Verdict
-from eventlog.store import Position
 from gate.figures import count_noun, decimal, dollars
 from projections.benchmarks import BENCHMARKS
 from projections.checkpoints import WEIGHTS
@@ -23,6 +22,7 @@ from projections.verdicts import VERDICTS, VerdictState
 from ..house import House
 from ..queries.champion import present_champion
 from ..queries.costs import RecoveryCost, recovery_cost
+from ..queries.log_status import chain_head
 from ..queries.untold import may_tell
 
 _SEEN: Final = "visible instance"
@@ -105,7 +105,7 @@ def summarise(house: House, site: str, loop: str, ended: str, seconds: float) ->
         datasets=len(views.find(CHECKPOINTS, "dataset/")),
         checkpoints=len(views.find(WEIGHTS)),
         head=int(views.upto),
-        chain=head_chain(house, views.upto),
+        chain=chain_head(house.store, views.upto).chain,
         seconds=seconds,
     )
 
@@ -126,12 +126,6 @@ def last_verdict(views: PostgresViews, site: str) -> VerdictState | None:
     of_site = {key for key, state in views.find(BENCHMARKS).items() if state.environment == site}
     decided = [v for v in views.find(VERDICTS).values() if v.decision is not None and v.benchmark in of_site]
     return max(decided, key=lambda state: state.opened_since, default=None)
-
-
-def head_chain(house: House, upto: Position) -> str:
-    """The chain digest at a position, in hexadecimal."""
-    last = next(iter(house.store.read_stored(after=Position(max(0, upto - 1)), upto=upto)), None)
-    return "" if last is None else last.chain.hex()
 
 
 def _successes(views: PostgresViews, state: VerdictState | None) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+
 from agents.learning.memory import (
     build_memory_artifact,
     build_scoped_memory,
@@ -23,7 +25,8 @@ from eventlog.events import Artifact, MemoryScope
 from eventlog.store import Position
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.checkpoints import WEIGHTS
-from projections.engine.views import Views
+from projections.engine.views import PostgresViews, Views
+from projections.errors import NotThereYet
 from projections.memories import candidacies
 from projections.verdicts import VERDICTS
 
@@ -35,29 +38,57 @@ from ..queries.champion import present_champion
 _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
 
-def resolve_artifact(house: House, name: str) -> tuple[Artifact, Blob]:
+class ArtifactPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece that an artifact remembers; `change` is null for erased content and for lessons in words."""
+
+    piece: str
+    kind: str
+    step: str
+    change: dict[str, Any] | None
+    wins: int
+
+
+class ArtifactAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An artifact by its name: its weights and its memory, and what it remembers."""
+
+    name: str
+    artifact: dict[str, Any]
+    pieces: tuple[ArtifactPiece, ...]
+
+
+def show_artifact(house: House, views: PostgresViews, name: str) -> ArtifactAnswer:
+    """An artifact and what it remembers, by a name known at the views' position. Raises as `resolve_artifact`."""
+    artifact, memory = resolve_artifact(house, name, views)
+    pieces = tuple(ArtifactPiece(**piece) for piece in list_pieces(house, memory))
+    return ArtifactAnswer(name=str(artifact), artifact=artifact.model_dump(mode="json"), pieces=pieces)
+
+
+def resolve_artifact(house: House, name: str, known: PostgresViews | None = None) -> tuple[Artifact, Blob]:
     """Resolve a name to an artifact and its memory blob, with the embeddings of the current settings.
 
-    A champion or challenger whose memory has a scope is found by the name that it was recorded with. Raises
-    BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
+    A champion or challenger whose memory has a scope is found by the name that it was recorded with, in the `known`
+    views (None: those of the head). Raises BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
     """
     found = _NAME.fullmatch(name)
     if found is None:
         raise BadArtifactName(actual=name)
-    weights, upto = _weights(house, found[1]), int(found[2])
+    views = house.views() if known is None else known
+    weights, upto = _weights(views, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
-    for recorded in _recorded_artifacts(house.views()):
+    if upto > views.upto:
+        raise NotThereYet(expected=upto, actual=int(views.upto))
+    for recorded in _recorded_artifacts(views):
         if recorded.memory.scope is not None and (recorded.weights, recorded.memory.upto) == (weights, upto):
             return recorded, house.blobs.get(recorded.memory.digest)
     return build_memory_artifact(house.views(Position(upto)), weights, embeddings=house.embeddings)
 
 
-def _weights(house: House, name: str) -> str:
+def _weights(views: Views, name: str) -> str:
     """`base`, or the full digest of the only checkpoint with this prefix. Raises Unknown."""
     if name == BASE:
         return name
-    known = _known_weights(house.views())
+    known = _known_weights(views)
     found = [digest for digest in known if digest.startswith(name.removeprefix("ck-"))]
     if len(found) == 1:
         return found[0]

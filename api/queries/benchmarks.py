@@ -25,13 +25,6 @@ from .paging import page_after
 WAY_OUT = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
 
 
-class BenchmarkList(msgspec.Struct, frozen=True):
-    """Benchmarks as they were frozen, in order of name; `next` is the name to continue after, or null."""
-
-    benchmarks: tuple[BenchmarkState, ...]
-    next: str | None = None
-
-
 class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
     """A benchmark with its size, and whether it can still promote: `standing` says so in words."""
 
@@ -42,10 +35,28 @@ class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
     standing: str
 
 
+class BenchmarkList(msgspec.Struct, frozen=True):
+    """Benchmarks with their standing, in order of name; `next` is the name to continue after, or null."""
+
+    benchmarks: tuple[BenchmarkRow, ...]
+    next: str | None = None
+
+
+class BenchmarkAnswer(msgspec.Struct, frozen=True):
+    """One benchmark with its standing."""
+
+    benchmark: BenchmarkRow
+
+
 def list_benchmarks(views: Views, *, after: str | None = None, limit: int | None = None) -> BenchmarkList:
     """The first `limit` benchmarks whose names sort after `after` (None: all)."""
     page, following = page_after(views, BENCHMARKS, after, limit)
-    return BenchmarkList(tuple(page.values()), following)
+    return BenchmarkList(_benchmark_rows(views, tuple(page.values())), following)
+
+
+def show_benchmark(views: Views, name: str) -> BenchmarkAnswer:
+    """One benchmark, by its name. Raises Unknown."""
+    return BenchmarkAnswer(_benchmark_rows(views, (find_benchmark(views, name),))[0])
 
 
 def pick_benchmarks(views: Views, names: Collection[str]) -> dict[str, BenchmarkState]:
@@ -58,13 +69,8 @@ def find_benchmark(views: Views, name: str) -> BenchmarkState:
     return find_state(views, BENCHMARKS, name, what="benchmark", way_out=WAY_OUT)
 
 
-def benchmark_row(views: Views, state: BenchmarkState) -> BenchmarkRow:
-    """A benchmark as the commands list it."""
-    return benchmark_rows(views, (state,))[0]
-
-
-def benchmark_rows(views: Views, states: Sequence[BenchmarkState]) -> tuple[BenchmarkRow, ...]:
-    """Benchmarks as the commands list them. Reads their own ledgers and last verdicts, at once, and no others."""
+def _benchmark_rows(views: Views, states: Sequence[BenchmarkState]) -> tuple[BenchmarkRow, ...]:
+    """Benchmarks with their standing. Reads their own ledgers and last verdicts, at once, and no others."""
     ledgers = views.pick(ALPHA, [state.benchmark for state in states])
     saturated = _find_saturated(views, {state.benchmark: state.digest for state in states})
     return tuple(

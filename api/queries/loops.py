@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from agents.delegation.files import merge_files
 from eventlog.blobs import BlobStore
+from eventlog.store import EventStore
 from projections.delegation.budgets import LOOP_BUDGETS, LoopBudget
 from projections.delegation.loop_state import LOOP_MARK, LOOP_STEM, LoopState
 from projections.delegation.loops import LOOPS
@@ -18,11 +21,16 @@ from projections.delegation.skills import SKILLS, SkillState
 from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState
 from projections.engine.views import Views
+from projections.pieces import PieceState
 
 from ..errors import NoFiles, RunSealed
 from .facts import find_state
-from .paging import Page, filter_page, page_after
+from .paging import filter_page
+from .pieces import PieceRecord, record_piece
+from .skill_pieces import SkillStanding, standings_of_skills
 from .untold import find_hidden_loops
+
+W = TypeVar("W", SkillState, ToolState)
 
 LOOPS_WAY_OUT = "List them with `flywheel delegate list`."
 
@@ -49,11 +57,39 @@ class LoopAnswer(msgspec.Struct, frozen=True, kw_only=True):
     result: dict[str, Any] | None
 
 
+class LoopList(msgspec.Struct, frozen=True, kw_only=True):
+    """Delegation loops in order of name; `next` is the name to continue after, null where no more follow."""
+
+    loops: tuple[LoopRow, ...]
+    next: str | None
+
+
+class SkillRow(SkillState, frozen=True, kw_only=True):
+    """The latest version of a skill, and how it stands as a piece of memory."""
+
+    memory: tuple[SkillStanding, ...] = ()
+
+
+class SkillList(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest skills by name; `next` is the name to continue after, null where no more follow."""
+
+    skills: tuple[SkillRow, ...]
+    next: str | None
+
+
 class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill, its text, and the addresses of its versions."""
+    """A skill, its text, the addresses of its versions, and the evidence for it as a piece of memory."""
 
     skill: SkillState
     text: str
+    pieces: tuple[PieceRecord[PieceState], ...]
+
+
+class ToolList(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest tools by name; `next` is the name to continue after, null where no more follow."""
+
+    tools: tuple[ToolState, ...]
+    next: str | None
 
 
 class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +99,11 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     definition: dict[str, Any]
 
 
-def list_loops(views: Views, *, after: str | None = None, limit: int | None = None) -> tuple[list[LoopRow], str | None]:
-    """A page of loops in order of name, without those of runs that may not be told of, and where to continue."""
+def list_loops(views: Views, *, after: str | None = None, limit: int | None = None) -> LoopList:
+    """A page of loops in order of name, without those of runs that may not be told of."""
     most = sys.maxsize if limit is None else limit
     page, following = filter_page(views, LOOPS, partial(_tell_loops, views), after=after, limit=most, most_read=None)
-    return [_row(state) for state in page.values()], following
+    return LoopList(loops=tuple(_row(state) for state in page.values()), next=following)
 
 
 def newest_loop(views: Views, name: str) -> str | None:
@@ -102,25 +138,35 @@ def result_files(views: Views, blobs: BlobStore, loop: str) -> dict[str, str]:
     return files
 
 
-def list_skills(views: Views, *, after: str | None = None, limit: int | None = None) -> Page[SkillState]:
-    """A page of the latest skills, by name."""
-    return page_after(views, SKILLS, after, limit)
+def list_skills(views: Views, now: datetime, *, after: str | None = None, limit: int | None = None) -> SkillList:
+    """A page of the latest skills by name, without those of runs that may not be told of; standing at `now`."""
+    most = sys.maxsize if limit is None else limit
+    page, following = filter_page(views, SKILLS, partial(_tell_writers, views), after=after, limit=most, most_read=None)
+    standings = standings_of_skills(views, now) if page else {}
+    rows = (SkillRow(**asdict(state), memory=standings.get(name, ())) for name, state in page.items())
+    return SkillList(skills=tuple(rows), next=following)
 
 
-def show_skill(views: Views, blobs: BlobStore, skill: str) -> SkillAnswer:
-    """A skill and its text. Raises Unknown, BlobErased."""
+def show_skill(store: EventStore, blobs: BlobStore, views: Views, skill: str, now: datetime) -> SkillAnswer:
+    """A skill, its text and its pieces at `now`. Raises Unknown, RunSealed, BlobErased."""
     found = find_state(views, SKILLS, skill, what="skill", way_out="List them with `flywheel skills list`.")
-    return SkillAnswer(skill=found, text=blobs.get(found.content).body.decode())
+    _refuse_hidden_writer(views, found.loop)
+    own = standings_of_skills(views, now).get(skill, ())
+    records = tuple(record_piece(store, blobs, views, "skill", each.piece, now) for each in own)
+    return SkillAnswer(skill=found, text=blobs.get(found.content).body.decode(), pieces=records)
 
 
-def list_tools(views: Views, *, after: str | None = None, limit: int | None = None) -> Page[ToolState]:
-    """A page of the latest tools, by name."""
-    return page_after(views, TOOLS, after, limit)
+def list_tools(views: Views, *, after: str | None = None, limit: int | None = None) -> ToolList:
+    """A page of the latest tools by name, without those that runs wrote which may not be told of."""
+    most = sys.maxsize if limit is None else limit
+    page, following = filter_page(views, TOOLS, partial(_tell_writers, views), after=after, limit=most, most_read=None)
+    return ToolList(tools=tuple(page.values()), next=following)
 
 
 def show_tool(views: Views, blobs: BlobStore, tool: str) -> ToolAnswer:
-    """A tool and its definition. Raises Unknown, BlobErased."""
+    """A tool and its definition. Raises Unknown, RunSealed, BlobErased."""
     found = find_state(views, TOOLS, tool, what="tool", way_out="List them with `flywheel tools list`.")
+    _refuse_hidden_writer(views, found.loop)
     return ToolAnswer(tool=found, definition=_record(blobs, found.content))
 
 
@@ -128,6 +174,17 @@ def refuse_hidden_loop(views: Views, loop: str) -> None:
     """Raise RunSealed if a loop plays a run of which what it did may not be told."""
     for run in find_hidden_loops(views, [loop]).values():
         raise RunSealed(run=run.run, benchmark=run.benchmark)
+
+
+def _refuse_hidden_writer(views: Views, loop: str | None) -> None:
+    if loop is not None:
+        refuse_hidden_loop(views, loop)
+
+
+def _tell_writers(views: Views, page: dict[str, W]) -> dict[str, W]:
+    """Those skills or tools whose latest version is not of a loop that may not be told of."""
+    hidden = find_hidden_loops(views, {state.loop for state in page.values() if state.loop is not None})
+    return {name: state for name, state in page.items() if state.loop not in hidden}
 
 
 def _tell_loops(views: Views, page: dict[str, LoopState]) -> dict[str, LoopState]:

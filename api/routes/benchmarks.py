@@ -18,8 +18,18 @@ After = Annotated[str | None, sorted_after(200, "benchmarks whose name sorts aft
 
 @router.get("", summary="List benchmarks", responses={200: answer_of(benchmarks.BenchmarkList)})
 def list_benchmarks(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
-    """`{"benchmarks": [...], "next": name}` in order of name, each as it was frozen; pass `next` as `after`."""
+    """`{"benchmarks": [...], "next": name}` in order of name, each as it was frozen, and whether it can promote."""
     return reply(benchmarks.list_benchmarks(views, after=after, limit=limit))
+
+
+@router.get(
+    "/{benchmark}",
+    summary="One benchmark",
+    responses={200: answer_of(benchmarks.BenchmarkAnswer), 404: problem_of("There is no such benchmark.")},
+)
+def one_benchmark(views: Reading, benchmark: Id) -> Response:
+    """`{"benchmark": ...}`: its tasks and seeds as they were frozen, and whether it can still promote."""
+    return reply(benchmarks.show_benchmark(views, benchmark))
 
 
 @router.get(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Path, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 
 from eventlog.blobs import Blob
 
+from ..queries.blobs import BlobPage, list_blobs
 from ..queries.health import BlobAnswer
 from .access import Caller
-from .as_of import HouseOf, reply
+from .as_of import LIMIT, HouseOf, Limit, reply
 from .bodies import hold_body
 from .errors import BlobTooLarge
 from .problems import CUT, SLOW, problem_of
@@ -28,6 +29,7 @@ Address = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$", description="what putti
 MediaType = Annotated[
     str, Header(alias="Content-Type", min_length=1, max_length=200, pattern=r"^[\x20-\x7e]+$", include_in_schema=False)
 ]
+After = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$", description="blobs whose address sorts after this")]
 Subject = Annotated[
     str | None,
     Header(
@@ -69,6 +71,19 @@ def put_blob(house: HouseOf, body: Body, media_type: MediaType = UNTYPED, subjec
     """`{"address": ...}`: the SHA-256 of the body, or for a subject's bytes an HMAC. Its Content-Type is kept."""
     (address,) = house.blobs.put([Blob(media_type, body)], subject=subject)
     return reply(BlobAnswer(address), status=201)
+
+
+@router.get(
+    "",
+    summary="List blobs",
+    responses={200: answer_of(BlobPage), 403: problem_of("The token's role may not list blobs.")},
+)
+def list_all_blobs(house: HouseOf, limit: Limit = LIMIT, after: After = None) -> Response:
+    """`{"blobs": [...], "next": address}` in order of address, as they are stored now: types and sizes, no bytes.
+
+    Whoever knows an address may read the bytes, those of sealed runs too, so the list of all is for `admin` alone.
+    """
+    return reply(list_blobs(house.blobs, after=after, limit=limit))
 
 
 @router.get(

@@ -36,6 +36,7 @@ from eventlog.errors import (
 from projections.errors import BackwardDifference, NotThereYet, ProjectionParked, UnknownProjection
 
 from ..errors import (
+    BadArtifactName,
     BadPosition,
     EmptyDataset,
     NoModel,
@@ -44,6 +45,7 @@ from ..errors import (
     NotSetUp,
     OthersRun,
     PredictionDiffers,
+    RunSealed,
     Unknown,
 )
 from ..ingest.errors import BadTraces, TracesTooLarge
@@ -111,6 +113,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     UnknownProjection: 404,
     NotAcceptable: 406,
     BodyTooSlow: 408,
+    RunSealed: 409,
     AppendConflict: 409,
     AppendKeyReused: 409,
     NotThereYet: 409,
@@ -132,6 +135,7 @@ STATUS: Mapping[type[FlywheelError], int] = {
     UnreadableType: 415,
     BeyondRows: 416,
     BackwardDifference: 422,
+    BadArtifactName: 422,
     BadPosition: 422,
     BadProjectName: 422,
     BenchmarkInstance: 422,

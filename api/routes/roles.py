@@ -23,6 +23,9 @@ RUNS_OF_OTHERS: Final[TokenRole] = "operate"
 RANKS: Final[tuple[str, ...]] = get_args(TokenRole)
 
 ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
+    ("GET", "/v1/blobs"): "admin",
+    ("GET", "/v1/tokens"): "admin",
+    ("GET", "/v1/webhooks"): "admin",
     ("GET", "*"): "read",
     ("POST", "/v1/blobs"): "ingest",
     ("POST", "/v1/events"): "ingest",
@@ -34,7 +37,7 @@ ROUTES: Final[Mapping[tuple[str, str], TokenRole]] = {
     ("POST", "/v1/slices"): "operate",
     ("POST", "/v1/traces"): "ingest",
 }
-"""The least role that may call a route; `*` is any text. A route that is not listed needs `admin`."""
+"""The least role that may call a route: the first that fits; `*` is any text. What is not listed needs `admin`."""
 
 EVENTS: Final[Mapping[str, TokenRole]] = {
     "RunStarted": "ingest",

