@@ -13,7 +13,7 @@ router = APIRouter(prefix="/artifacts", tags=["artifacts"])
 
 
 @router.get(
-    "/{name}",
+    "/{name:path}",
     summary="What an artifact remembers",
     responses={
         200: answer_of(artifacts.ArtifactAnswer),

@@ -23,7 +23,7 @@ def list_bases(views: Reading, limit: Limit = LIMIT, after: After = None) -> Res
 
 
 @router.get(
-    "/{base}",
+    "/{base:path}",
     summary="One base model",
     responses={200: answer_of(queries.BaseAnswer), 404: problem_of("There is no such base.")},
 )

@@ -23,16 +23,6 @@ def list_benchmarks(views: Reading, limit: Limit = LIMIT, after: After = None) -
 
 
 @router.get(
-    "/{benchmark}",
-    summary="One benchmark",
-    responses={200: answer_of(benchmarks.BenchmarkAnswer), 404: problem_of("There is no such benchmark.")},
-)
-def one_benchmark(views: Reading, benchmark: Id) -> Response:
-    """`{"benchmark": ...}`: its tasks and seeds as they were frozen, and whether it can still promote."""
-    return reply(benchmarks.show_benchmark(views, benchmark))
-
-
-@router.get(
     "/{benchmark:path}/ledger",
     summary="What was spent on a benchmark",
     responses={200: answer_of(ledgers.LedgerAnswer), 404: problem_of("There is no such benchmark.")},
@@ -40,3 +30,13 @@ def one_benchmark(views: Reading, benchmark: Id) -> Response:
 def one_ledger(views: Reading, benchmark: Id) -> Response:
     """`{"ledger": ...}`: alpha, challengers, what is left, and each evaluation with what it spent and decided."""
     return reply(ledgers.show_ledger(views, benchmark))
+
+
+@router.get(
+    "/{benchmark:path}",
+    summary="One benchmark",
+    responses={200: answer_of(benchmarks.BenchmarkAnswer), 404: problem_of("There is no such benchmark.")},
+)
+def one_benchmark(views: Reading, benchmark: Id) -> Response:
+    """`{"benchmark": ...}`: its tasks and seeds as they were frozen, and whether it can still promote."""
+    return reply(benchmarks.show_benchmark(views, benchmark))

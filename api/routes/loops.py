@@ -27,7 +27,7 @@ def list_loops(views: Reading, limit: Limit = LIMIT, after: AfterLoop = None) ->
 
 
 @router.get(
-    "/loops/{loop}",
+    "/loops/{loop:path}",
     summary="One delegation loop",
     responses={200: answer_of(queries.LoopAnswer), 404: problem_of("There is no such loop."), 410: ERASED},
 )
@@ -46,7 +46,7 @@ def list_skills(
 
 
 @router.get(
-    "/skills/{skill}",
+    "/skills/{skill:path}",
     summary="One skill",
     responses={200: answer_of(queries.SkillAnswer), 404: problem_of("There is no such skill."), 410: ERASED},
 )
@@ -63,7 +63,7 @@ def list_tools(views: Reading, limit: Limit = LIMIT, after: AfterTool = None) ->
 
 
 @router.get(
-    "/tools/{tool}",
+    "/tools/{tool:path}",
     summary="One tool",
     responses={200: answer_of(queries.ToolAnswer), 404: problem_of("There is no such tool."), 410: ERASED},
 )

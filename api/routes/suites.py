@@ -23,7 +23,7 @@ def list_suites(views: Reading, limit: Limit = LIMIT, after: After = None) -> Re
 
 
 @router.get(
-    "/{suite}",
+    "/{suite:path}",
     summary="One version of a suite",
     responses={200: answer_of(queries.SuiteAnswer), 404: problem_of("No such suite or version was brought in.")},
 )

@@ -24,7 +24,7 @@ def list_sweeps(house: HouseOf, views: Reading, limit: Limit = LIMIT, after: Aft
     return reply(standing.list_standings(house.store, views, after=after, limit=limit))
 
 
-@router.get("/{sweep}", summary="One sweep", responses={200: answer_of(standing.SweepAnswer), 404: _MISSING})
+@router.get("/{sweep:path}", summary="One sweep", responses={200: answer_of(standing.SweepAnswer), 404: _MISSING})
 def one_sweep(house: HouseOf, views: Reading, sweep: Id) -> Response:
     """`{"sweep", "groups", "missing"}`: its counts, its groups, and why runs are missing."""
     return reply(standing.show_standing(house.store, views, sweep))
