@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-vllm test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-vllm test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-arms demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -165,6 +165,9 @@ demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over tra
 
 demo-real: .venv/.serving ## SmolLM2 learns sums from its own runs, against a matched control, and the gate; resumable (ARGS=--quick for a trial)
 	@$(BIN)/python -m benchmarks.real $(ARGS)
+
+demo-arms: .venv/.serving ## SmolLM2 on one task: as it is, trained, told memory, and both, by the gate (ARGS=--quick for a trial)
+	@$(BIN)/python -m benchmarks.four_arms $(ARGS)
 
 demo-miniwob: .venv/.dev ## the fast loop on pages that others made, frozen against learned (ARGS=--quick for four of them)
 	@$(BIN)/python -m benchmarks.demo_miniwob $(ARGS)

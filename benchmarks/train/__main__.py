@@ -24,6 +24,7 @@ from trainer.rows import read_rows
 from trainer.start import StageStart
 
 from .arms import BACKENDS, PLAIN, Work, rates
+from .large import figures_of as large_figures
 from .workload import SEED, freeze, make_base
 
 DOCS = Path(__file__).parents[2] / "docs" / "benchmarks"
@@ -103,6 +104,9 @@ def measured(folder: Path, device: Device, effort: Effort) -> tuple[dict[str, fl
                 mine / theirs for mine, theirs in zip(found[backend], found[PLAIN], strict=True)
             )
             targets[ratio] = TARGET
+    if device.is_cuda:
+        with Console(stderr=True).status("passes at a large vocabulary"):
+            figures |= large_figures(folder, base)
     return figures, targets, f"dataset {made.digest[:12]} at position {made.upto}, {made.height} rows"
 
 
