@@ -38,10 +38,12 @@ def a_loop(
     journal: LoopJournal | None = None,
     sandbox: ToolSandbox | None = None,
     truth: GroundTruth = NO_TRUTH,
+    critic: Script | None = None,
 ) -> DelegationLoop:
     """A loop of a scripted manager and a worker."""
     found = FunctionWorker(worker) if callable(worker) else worker
-    means = LoopMeans(Scripted(script), found, sandbox or NoSandbox(), truth)
+    judging = None if critic is None else Scripted(critic)
+    means = LoopMeans(Scripted(script), found, sandbox or NoSandbox(), truth, critic=judging)
     return DelegationLoop(journal or a_journal(), means)
 
 

@@ -120,9 +120,9 @@ def allocate_child(budget: LoopBudget, limits: LoopLimits, fraction: int) -> Loo
     )
 
 
-def child_fraction(limits: LoopLimits, children: int) -> int:
-    """The fraction for each of so many sub-managers of one iteration."""
-    return min(limits.child_fraction, CHILDREN_SHARE // max(1, children))
+def child_fraction(limits: LoopLimits, children: int, asked: int | None = None) -> int:
+    """The fraction for each of so many sub-managers of one iteration; `asked` is what the manager would give it."""
+    return min(limits.child_fraction if asked is None else asked, CHILDREN_SHARE // max(1, children))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ def critique_schema() -> Schema:
     text: dict[str, Any] = {"type": "string"}
     named: list[Any] = list(CATEGORIES)
     graded: list[Any] = list(SEVERITIES)
-    defect = _closed(
+    defect = _object_schema(
         {
             "category": {"type": "string", "enum": named},
             "location": text,
@@ -49,7 +49,7 @@ def critique_schema() -> Schema:
         "defects": {"type": "array", "items": defect},
         "prescriptions": {"type": "array", "items": text},
     }
-    return Schema("CriticAnswer", _closed(shape))
+    return Schema("CriticAnswer", _object_schema(shape))
 
 
 def critic_prompt(instructions: str, required: Sequence[str], result: Mapping[str, object]) -> str:
@@ -118,6 +118,6 @@ def _unless_there(defect: Defect, result: Mapping[str, object]) -> Defect:
     return replace(defect, severity="info") if defect.category == "missing_data" and is_there else defect
 
 
-def _closed(properties: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     required: list[Any] = list(properties)
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

@@ -96,6 +96,7 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
     """The JSON schema of a manager's answer, closed and without defaults, for structured output."""
     text: dict[str, JsonValue] = {"type": "string"}
     names: dict[str, JsonValue] = {"type": "array", "items": text}
+    number_or_none: dict[str, JsonValue] = {"type": ["number", "null"]}
     envelope = _object_schema(
         {
             "worker_id": text,
@@ -109,6 +110,8 @@ def decision_schema(offered: tuple[DecisionKind, ...] = KINDS) -> Schema:
             "as_submanager": {"type": "boolean"},
             "tests_hypothesis": text,
             "required_tool_invocations": names,
+            "temperature": number_or_none,
+            "submanager_budget_fraction": number_or_none,
         }
     )
     subtask = _object_schema({"id": text, "description": text, "dependencies": names, "success_criteria": text})

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict
 LONGEST_INSTRUCTIONS: Final = 20_000
 LONGEST_ID: Final = 60
 MOST_NAMES: Final = 20
+HOTTEST: Final = 2
 _SUFFIX: Final = re.compile(r"_(?:repair|retry\d*|v\d+|strict|final|run\d+|subtask_\d+)$")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _SPACE: Final = re.compile(r"\s+")
@@ -25,7 +26,8 @@ _SPACE: Final = re.compile(r"\s+")
 class Envelope(BaseModel):
     """Work for a worker. `skills` are names from the catalogue or whole skills in Markdown.
 
-    A result without a call of each of `required_tool_invocations` has a critical defect.
+    A result without a call of each of `required_tool_invocations` has a critical defect. `temperature` and
+    `submanager_budget_fraction` are in millionths; None leaves them to the configuration.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -41,6 +43,8 @@ class Envelope(BaseModel):
     may_create_tools: bool = True
     tests_hypothesis: str = ""
     required_tool_invocations: tuple[str, ...] = ()
+    temperature: int | None = None
+    submanager_budget_fraction: int | None = None
 
 
 def read_envelope(value: object) -> Envelope | None:
@@ -66,6 +70,8 @@ def read_envelope(value: object) -> Envelope | None:
         may_create_tools=not (isinstance(codemode, Mapping) and codemode.get("tool_creation") is False),
         tests_hypothesis=safe_id(value.get("tests_hypothesis") or value.get("test_worker")),
         required_tool_invocations=wanted,
+        temperature=_micro(value.get("temperature"), HOTTEST),
+        submanager_budget_fraction=_micro(value.get("submanager_budget_fraction"), 1),
     )
 
 
@@ -140,6 +146,13 @@ def _content(envelope: Envelope, state: Mapping[str, object]) -> str:
 
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
+
+
+def _micro(value: object, most: int) -> int | None:
+    """A number in millionths, between 0 and `most`; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # noqa: PLR0124 not a number
+        return None
+    return round(max(0.0, min(float(most), value)) * 1_000_000)
 
 
 def _texts(value: object) -> tuple[str, ...]:

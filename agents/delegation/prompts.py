@@ -26,7 +26,8 @@ Answer with one JSON object whose key "decision" is one of:
 - "delegate": {"decision":"delegate","reasoning":"...","confidence":0.0,"delegations":[{"worker_id":"...",
   "instructions":"...","subtask_id":"...","skills":["name"],"tools_allowed":["namespace.name"],
   "output_contract":{"required_fields":["..."]},"inherited_state_keys":["another worker, whose result this one sees"],
-  "codemode":{"tool_creation":true},"as_submanager":false,"required_tool_invocations":["namespace.name"]}]}
+  "codemode":{"tool_creation":true},"as_submanager":false,"required_tool_invocations":["namespace.name"],
+  "temperature":null,"submanager_budget_fraction":null}]}
 - "complete": {"decision":"complete","reasoning":"...","confidence":0.0,"final_result":{"answer":"..."}}
 - "plan": {"decision":"plan","reasoning":"...","subtasks":[{"id":"...","description":"...","dependencies":["..."]}]}
 - "diagnose": {"decision":"diagnose","reasoning":"...","failed_worker":"...","hypotheses":[{"id":"...","cause":"...",
@@ -91,7 +92,10 @@ def clarification(problem: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WorkOrder:
-    """The task of a worker. `skills` are whole texts, `state` the results of others that it may see."""
+    """The task of a worker. `skills` are whole texts, `state` the results of others that it may see.
+
+    `temperature` is in millionths; None leaves it to the configuration.
+    """
 
     worker: str
     instructions: str
@@ -100,6 +104,7 @@ class WorkOrder:
     state: Mapping[str, Any]
     may_create_tools: bool
     seed: int
+    temperature: int | None = None
 
 
 def worker_prompt(order: WorkOrder) -> str:

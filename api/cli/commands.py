@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "completion": ("completion:completion", "Print the script by which a shell completes commands and options."),
     "erase": ("erase:erase", "Destroy the key and the bytes of a subject, and record that it was done."),
-    "delegate": ("delegate:app", "Delegation loops: run, resume, refine, answer, list, show, replay."),
+    "delegate": ("delegate:app", "Delegation loops: run, resume, refine, answer, list, show, export, replay."),
     "skills": ("skills:skills", "Skills: list, show, import, export, pieces."),
     "tools": ("skills:tools", "Tools: list, show."),
     "train": ("train:train", "Train a model on a dataset and save the checkpoint."),

@@ -141,7 +141,7 @@ def _signal(state: LoopState, row: EventRow) -> LoopState:
         weakest="" if weakest is None else weakest.worker,
         defects=tuple(sorted({each["category"] for each in defects})),
         critical=tuple(sorted({each["category"] for each in defects if each["severity"] == "critical"})),
-        planned=_planned(state.plan),
+        planned=_share_of_plan(state.plan),
     )
     confidences = tuple(each.confidence for each in ordered)
     decisions = (*state.decisions[:-1], *(replace(last, confidences=confidences) for last in state.decisions[-1:]))
@@ -162,7 +162,7 @@ def _critique_tokens(state: LoopState) -> int:
     return state.critique_tokens + sum(each.critique_tokens for each in state.returned)
 
 
-def _planned(plan: tuple[SubtaskState, ...]) -> int | None:
+def _share_of_plan(plan: tuple[SubtaskState, ...]) -> int | None:
     """How much of a plan is done, in millionths; None without a plan."""
     return sum(each.status == "completed" for each in plan) * 1_000_000 // len(plan) if plan else None
 

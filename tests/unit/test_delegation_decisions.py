@@ -156,6 +156,8 @@ def test_a_manager_under_the_schema_can_say_all_that_an_envelope_reads() -> None
         "as_submanager": True,
         "tests_hypothesis": "h",
         "required_tool_invocations": ["dynamic.sum"],
+        "temperature": 0.7,
+        "submanager_budget_fraction": 0.1,
     }
     assert set(items["properties"]) == set(full)
     found = read_envelope(full)
@@ -263,6 +265,18 @@ def test_an_envelope_takes_its_fields_from_the_names_that_managers_use() -> None
         skills=("csv",),
         as_submanager=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("stated", "read"),
+    [(0.7, 700_000), (9, 2_000_000), (-1, 0), ("hot", None), (True, None), (None, None), (float("nan"), None)],
+)
+def test_a_temperature_is_clamped_and_what_is_no_number_is_left_to_the_configuration(
+    stated: object, read: int | None
+) -> None:
+    found = read_envelope({**ENVELOPE, "temperature": stated})
+    assert found is not None
+    assert found.temperature == read
 
 
 def step(name: str, *needs: str, status: Any = "pending", tries: int = 0) -> PlanStep:

@@ -519,26 +519,45 @@ def skilled(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
     return {**found(order, desk), "skills_created": [SKILL.replace("Adding Up", f"Adding Up {order.worker}")]}
 
 
+def drafting(order: WorkOrder, desk: WorkDesk) -> dict[str, Any]:
+    """A worker whose first draft is found wanting."""
+    return {**skilled(order, desk), "findings": "a report" if "Repair" in order.instructions else "a draft"}
+
+
+def demanding(request: CompletionRequest) -> str:
+    """A critic of drafts."""
+    defect = {"category": "incomplete", "location": "findings", "description": "a draft", "severity": "critical"}
+    is_draft = "a draft" in prompt_of(request)
+    return json.dumps({"score": 0.3 if is_draft else 0.9, "defects": [defect] if is_draft else []})
+
+
 ESCALATING = LoopConfig(stall_detection=StallDetectionConfig(strategies=("escalate",)))
 
 
 @pytest.mark.parametrize(
-    ("script", "worker", "config"),
-    [(leaf, skilled, LoopConfig()), (asks_its_parent('{"answer": "leave it"}'), stuck, ESCALATING)],
-    ids=["plan, workers and a sub-manager", "a sub-manager that asks its parent"],
+    ("script", "worker", "config", "critic"),
+    [
+        (leaf, skilled, LoopConfig(), None),
+        (asks_its_parent('{"answer": "leave it"}'), stuck, ESCALATING, None),
+        (leaf, drafting, LoopConfig(), demanding),
+    ],
+    ids=["plan, workers and a sub-manager", "a sub-manager that asks its parent", "a critic that has drafts repaired"],
 )
 def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events(
-    script: Callable[[CompletionRequest], str], worker: Callable[..., dict[str, Any]], config: LoopConfig
+    script: Callable[[CompletionRequest], str],
+    worker: Callable[..., dict[str, Any]],
+    config: LoopConfig,
+    critic: Callable[[CompletionRequest], str] | None,
 ) -> None:
     whole = a_journal(config)
-    reference_loop = a_loop(script, worker, whole)
+    reference_loop = a_loop(script, worker, whole, critic=critic)
     reference_loop.run()
     expected = comparable(events_of(whole))
     for point in itertools.count(1):
         journal = a_journal(config)
         store = journal.store
         append = store.append
-        loop = a_loop(script, worker, killing(journal, point))
+        loop = a_loop(script, worker, killing(journal, point), critic=critic)
         try:
             loop.run()
         except Killed:
@@ -547,7 +566,7 @@ def test_a_loop_that_is_killed_at_any_append_ends_with_the_same_events(
             assert point > 20
             break
         resumed = LoopJournal(store, journal.blobs, "loop-1", journal.stopwatch)
-        a_loop(script, worker, resumed).run()
+        a_loop(script, worker, resumed, critic=critic).run()
         assert comparable(events_of(resumed)) == expected, point
         assert resumed.budget.pending == {}
         assert resumed.budget.spent.tokens >= whole.budget.spent.tokens

@@ -239,6 +239,7 @@ def test_nothing_floors_to_unlimited() -> None:
 
 def test_siblings_share_what_sub_managers_get() -> None:
     assert [child_fraction(LoopLimits(), number) for number in (1, 2, 4)] == [300_000, 300_000, 200_000]
+    assert [child_fraction(LoopLimits(), number, 500_000) for number in (1, 2)] == [500_000, 400_000]
 
 
 def test_depth_is_the_number_of_levels_below_the_first_manager() -> None:

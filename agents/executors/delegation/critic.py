@@ -34,14 +34,14 @@ class DeskCritic:
             self.allowance = most - self.desk.journal.state.critique_tokens
 
     @property
-    def spent(self) -> int:
+    def tokens_spent(self) -> int:
         """Tokens that critique and repair have cost so far."""
         return self.desk.tokens - self.before
 
     @property
     def may_go_on(self) -> bool:
         """False once critique and repair have spent their share of the tokens."""
-        return self.spent < self.allowance
+        return self.tokens_spent < self.allowance
 
     def judge(self, envelope: Envelope, result: Mapping[str, Any], confidence: int, seed: int) -> Critique:
         """The critique of a result: by the model, after one clarification if need be, else by the rules."""

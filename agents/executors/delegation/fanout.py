@@ -170,7 +170,8 @@ class Fanout:
         journal = self.journal
         if is_new:
             with journal.lock:
-                share = budget.child_fraction(self.config.budget, siblings)
+                asked = envelope.submanager_budget_fraction
+                share = budget.child_fraction(self.config.budget, siblings, asked)
                 limits = budget.allocate_child(journal.budget, self.config.budget, share)
                 if limits is None:
                     return None

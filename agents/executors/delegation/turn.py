@@ -62,7 +62,7 @@ def take_turn(
         judged, turn = after, replace(better, critique=after, repairs=number)
         if stuck:
             break
-    return replace(turn, critique_tokens=judge.spent)
+    return replace(turn, critique_tokens=judge.tokens_spent)
 
 
 def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
@@ -82,6 +82,7 @@ def work_order(envelope: Envelope, desk: WorkerDesk) -> WorkOrder:
         state={name: journal.record_at(each.result) for name, each in seen.items()},
         may_create_tools=desk.may_create and desk.config.tools.enabled and desk.forge.sandbox.kind != "none",
         seed=int.from_bytes(digest([seed, desk.iteration, envelope.worker_id])[:4]) >> 1,
+        temperature=envelope.temperature,
     )
 
 

@@ -142,7 +142,7 @@ class ModelWorker:
         messages = [ChatMessage("system", (WORKER,)), ChatMessage("user", (worker_prompt(order),))]
         for number in range(self.config.worker_rounds):
             sampling = Sampling(
-                temperature_micro=self.config.temperature,
+                temperature_micro=self.config.temperature if order.temperature is None else order.temperature,
                 max_tokens=self.config.max_tokens,
                 seed=(order.seed + number) % 2**31 if self.model.offers.seed else None,
             )
