@@ -63,14 +63,14 @@ class MemoryTeller:
             known = self._known.get(key)
         if known is not None:
             return known
-        told = self._recorded(opening) or self._choose(opening, call, site)
+        told = self._recall(opening) or self._choose(opening, call, site)
         with self._lock:
             told = self._known.setdefault(key, told)
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
         return told
 
-    def _recorded(self, opening: RunOpening) -> ToldMemory | None:
+    def _recall(self, opening: RunOpening) -> ToldMemory | None:
         """What the run was told when it began, by its start in the log; None if it did not begin with memory."""
         first = self.house.store.first_of(f"run/{opening.run}")
         if first is None or not isinstance(first.event, RunStarted) or first.actor not in actors_of(opening.token):

@@ -130,13 +130,13 @@ def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     )
     plan = Append(f"sweep/{sweep}", (event,), ACTOR, expect=_version(house, sweep))
     further = [Append(stream, (requested,), ACTOR, expect=0), *_terms(asked, spec.spec_id)]
-    with _lending(house, spec.spec_id, asked.lent):  # before a worker can take the job
+    with _lend(house, spec.spec_id, asked.lent):  # before a worker can take the job
         result = queue.plan(plan, [ticket], further, alone=None if asked.state_key is None else ticket.state)
     return None if isinstance(result, Rejected) else spec.spec_id
 
 
 @contextmanager
-def _lending(house: House, run: str, lent: LentInstance | None) -> Iterator[None]:
+def _lend(house: House, run: str, lent: LentInstance | None) -> Iterator[None]:
     """Keep the instance of a run that is planned in the block; forget it if the log does not plan the run on it."""
     if lent is None:
         yield
