@@ -23,7 +23,6 @@ from projections.environments import ENVIRONMENTS
 from ..evaluations.artifacts import resolve_artifact
 from ..house import House
 from ..queries.champion import present_champion
-from ..run_owners import actors_of
 from ..sweeps.jobs import pieces_of
 from .calls import ModelCall
 from .capture import NOTHING, RunOpening
@@ -73,7 +72,7 @@ class MemoryTeller:
     def _recall(self, opening: RunOpening) -> ToldMemory | None:
         """What the run was told when it began, by its start in the log; None if it did not begin with memory."""
         first = self.house.store.first_of(f"run/{opening.run}")
-        if first is None or not isinstance(first.event, RunStarted) or first.actor not in actors_of(opening.token):
+        if first is None or not isinstance(first.event, RunStarted) or first.actor != opening.actor:
             return None
         artifact, applied = first.event.artifact, first.event.applied
         if artifact.memory.digest == NOTHING.digest:
