@@ -101,8 +101,7 @@ def run_gate(
     executor = _way_of(executor, challenger, lora_adapter, challenger_model)
     executor, playing_agent = player_of(agent, executor, timeout, model, advice)
     refuse_idle(executor, model, None)
-    rules = Rules.default(test)
-    course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=rules)
+    course = Course(max_parallel=max_parallel, timeout_s=timeout, rules=Rules.default(test))
     with open_project() as house:
         weights = Challenger(lora_adapter, challenger_model)
         served, chosen, memory = _challenger_of(house, challenger, weights, model, executor)
@@ -131,7 +130,7 @@ def run_gate(
             _warn(own, frozen, chosen)
             pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])
-            evaluation = challenge(own, frozen, chosen, rules, doing, suite=pinned)
+            evaluation = challenge(own, frozen, chosen, course.rules, doing, suite=pinned)
             play_and_settle(own, client, evaluation, course, reporter, doing)
         views = house.views()
         state = find_verdict(views, evaluation)
