@@ -30,7 +30,7 @@ from .pieces import PieceRecord, record_piece
 from .skill_pieces import SkillStanding, standings_of_skills
 from .untold import find_hidden_loops
 
-W = TypeVar("W", SkillState, ToolState)
+W = TypeVar("W", bound=SkillState | ToolState)
 
 LOOPS_WAY_OUT = "List them with `flywheel delegate list`."
 

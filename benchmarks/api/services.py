@@ -60,10 +60,11 @@ class Flywheel:
             answer = client.get("/v1/runs", params=asked, headers=self.prepare(traces))
             answer.raise_for_status()
             told = answer.json()
-            own = sum(run["run"].startswith(start) for run in told["runs"])
-            found, after = found + SPANS * own, told["next"]
-            if after is None or own < len(told["runs"]):
+            own = sum(str(run["run"]).startswith(start) for run in told["runs"])
+            found += SPANS * own
+            if told["next"] is None or own < len(told["runs"]):
                 return found
+            after = str(told["next"])
 
 
 @dataclass
