@@ -72,6 +72,15 @@ def fill(house: House) -> None:
         append(house.store, f"checkpoint/{number}", sample("CheckpointSaved", checkpoint=f"{number}" * 64))
         append(house.store, f"slice/g{number}", sample("SliceRegistered", group=f"g{number}"))
         append(house.store, f"dataset/{number}", sample("DatasetFrozen", dataset=f"{number}" * 64))
+        append(house.store, f"base/{number}", sample("BaseAdded", base=f"{number}" * 64))
+        append(house.store, f"sweep/s{number}", planned(template()).model_copy(update={"sweep": f"s{number}"}))
+        append(
+            house.store,
+            f"loop/loop-{number}",
+            sample("LoopOpened", loop=f"loop-{number}"),
+            sample("SkillSaved", loop=f"loop-{number}", skill=f"skill_{number}"),
+            sample("ToolForged", loop=f"loop-{number}", tool=f"dynamic.tool_{number}"),
+        )
 
 
 @pytest.mark.parametrize(
@@ -86,6 +95,11 @@ def fill(house: House) -> None:
         ("checkpoints", "checkpoints"),
         ("slices", "slices"),
         ("datasets", "datasets"),
+        ("bases", "bases"),
+        ("sweeps", "sweeps"),
+        ("loops", "loops"),
+        ("skills", "skills"),
+        ("tools", "tools"),
     ],
 )
 def test_pages_of_any_size_hold_what_one_page_holds(client: TestClient, house: House, path: str, name: str) -> None:
@@ -94,6 +108,17 @@ def test_pages_of_any_size_hold_what_one_page_holds(client: TestClient, house: H
     assert (len(whole[name]), whole["next"]) == (3, None)
     for limit in (1, 2, 3):
         assert pages(client, f"/v1/{path}", name, limit) == whole[name]
+
+
+def test_pages_of_suites_hold_those_in_the_log_and_the_bundled_ones(client: TestClient, house: House) -> None:
+    for name in ("a-shop", "marketplace", "z-shop"):
+        content = {**sample("SuiteRegistered").model_dump(mode="json")["content"], "name": name}
+        append(house.store, f"suite/{name}", sample("SuiteRegistered", suite=name, content=content))
+    whole = client.get("/v1/suites").json()
+    versions = [(row["suite"], row["version"]) for row in whole["suites"]]
+    assert versions == [("a-shop", 1), ("helpdesk", 0), ("marketplace", 1), ("miniwob", 0), ("z-shop", 1)]
+    for limit in (1, 2, 3, 5):
+        assert pages(client, "/v1/suites", "suites", limit) == whole["suites"]
 
 
 def test_a_page_costs_the_same_in_a_log_ten_times_longer(empty_house: House) -> None:
