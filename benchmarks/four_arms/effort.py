@@ -72,8 +72,8 @@ def on_processors() -> Effort:
         told=24,
         tried=8,
         at_once=16,
-        threads=2,
-        sft=whole.sft.model_copy(update={"steps": 60, "rows_per_step": 2, "threads": 2}),
+        threads=1,
+        sft=whole.sft.model_copy(update={"steps": 60, "rows_per_step": 2, "threads": 1}),
     )
 
 

@@ -165,7 +165,7 @@ def _sampled(place: Path, sizes: Sizes, device: Any) -> dict[str, float]:
                 request = CompletionRequest((ChatMessage("user", ("open /boats/7 and say the price",)),), sampling)
                 began = time.perf_counter()
                 drawn = host.base().complete(request)
-            rate = drawn.output_tokens / (time.perf_counter() - began)
+            rate = (drawn.output_tokens or 0) / (time.perf_counter() - began)
             figures[f"{sizes.answers} answers at once, {_threads(threads)}, tokens/s"] = rate
     return figures
 
