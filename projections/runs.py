@@ -14,7 +14,7 @@ OUTSIDE: Final = "ext-"
 """Name prefix of imported runs, groups and sweeps. Names made by the platform never start with it."""
 
 
-POLICIES: Final = frozenset({"policy", "policy-screenshot"})
+POLICIES: Final = frozenset({"policy", "policy-screenshot", "policy-tools"})
 """Executors in which a model chooses each action, by the text of a page or by a picture of the window."""
 
 REMOTE: Final = "remote"

@@ -9,11 +9,10 @@ from ..learning.advice import Audience, reading_audience
 from ..models.local.network import BASE
 from ..models.model import Model
 from ..models.servers.vllm import VllmServer
-from . import policy
 from .actions import Wording
 from .executor import Assignment, Execution, Watch, no_verification
 from .local import BRIEF_TOKENS
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http, wording_budget
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, name_over, over_http, wording_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +25,11 @@ class EndpointPolicies:
     server: VllmServer
     opening: Opening = over_http
     wording: Wording = "full"
-    name: str = policy.NAME
+
+    @property
+    def name(self) -> str:
+        """See Executor."""
+        return name_over(self.opening)
 
     @property
     def model(self) -> Model:

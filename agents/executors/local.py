@@ -12,11 +12,10 @@ from ..learning.advice import Audience, reading_audience
 from ..models.local.host import Host
 from ..models.local.network import BASE
 from ..models.model import Model
-from . import policy
 from .actions import Wording
 from .errors import NotServed
 from .executor import Assignment, Execution, Watch, no_verification
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, over_http, wording_budget
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, name_over, over_http, wording_budget
 
 BRIEF_TOKENS: Final = 128
 """Most tokens of an answer with brief wording. An action takes about fifty."""
@@ -38,7 +37,11 @@ class LocalPolicies:
     folder_of: FolderOf = no_checkpoints
     opening: Opening = over_http
     wording: Wording = "full"
-    name: str = policy.NAME
+
+    @property
+    def name(self) -> str:
+        """See Executor."""
+        return name_over(self.opening)
 
     @property
     def model(self) -> Model:

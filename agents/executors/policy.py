@@ -25,13 +25,14 @@ from ..models.errors import NotOffered, RequestRejected
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
-from .episodes.surface import EpisodeSurface
 from .executor import Assignment, Called, CostReached, ExecutedStep, Execution, Verified, Watch, no_verification
 from .open_actions import open_schema, open_step_of, open_system_prompt
-from .surface import Acted, HttpSurface, Surface
+from .site_tools import over_tools
+from .surface import Acted, HttpSurface, OpenSurface, Surface
 
 NAME: Final = "policy"
 SCREENSHOT_NAME: Final = "policy-screenshot"
+TOOLS_NAME: Final = "policy-tools"
 TRIES: Final = 2
 """Most answers of a model for a step. An answer that is not an action is retried."""
 
@@ -53,6 +54,11 @@ def over_http(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[S
     """Open a surface over plain HTTP."""
     with Session(instance.url, headers=page_headers) as session:
         yield HttpSurface(session)
+
+
+def name_over(opening: Opening) -> str:
+    """Recorded name of a policy that does not look at pictures, by what its runs are opened with."""
+    return TOOLS_NAME if opening is over_tools else NAME
 
 
 def wording_budget(wording: Wording) -> int:
@@ -87,8 +93,8 @@ class PolicyExecutor:
 
     @property
     def name(self) -> str:
-        """See Executor. A policy that looks at pictures is another executor than one that reads."""
-        return SCREENSHOT_NAME if self.sight == "screenshot" else NAME
+        """See Executor. A policy that looks at pictures, or calls tools, is another executor than one that reads."""
+        return SCREENSHOT_NAME if self.sight == "screenshot" else name_over(self.opening)
 
     @property
     def offers_logprobs(self) -> bool:
@@ -108,7 +114,7 @@ class PolicyExecutor:
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. The model ends the run with `finish`. It is told of failed steps, which do not end the run."""
         with self.opening(instance, assignment.page_headers) as surface:
-            actions = surface.actions if isinstance(surface, EpisodeSurface) else ()
+            actions = surface.actions if isinstance(surface, OpenSurface) else ()
             return _play(_Talk(self, assignment, actions), surface, assignment.max_steps, watch)
 
     def sampling_for(self, assignment: Assignment) -> Sampling:
@@ -229,10 +235,10 @@ def _play(talk: _Talk, surface: Surface, max_steps: int, watch: Watch) -> Execut
 
 
 def _look(surface: Surface, executor: PolicyExecutor) -> _Look:
-    if executor.sight == "screenshot" and not isinstance(surface, EpisodeSurface):
+    if executor.sight == "screenshot" and not isinstance(surface, OpenSurface):
         return _Look(None, surface.screenshot())
     words = surface.view()
-    is_cut = executor.wording == "brief" and not isinstance(surface, EpisodeSurface)
+    is_cut = executor.wording == "brief" and not isinstance(surface, OpenSurface)
     return _Look(_first_lines(words) if words is not None and is_cut else words, None)
 
 

@@ -6,13 +6,14 @@ A surface is one visit to one instance. It belongs to one execution and is used 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from eventlog.events import Step, StepOutcome
 
 from ..envs.clients.compact import compact_view
 from ..envs.clients.pages import Absent, Page, Problem
 from ..envs.clients.session import Session
+from ..envs.episodes.episode import ActionSpec
 from .executor import outcome_of
 
 
@@ -46,6 +47,16 @@ class Surface(Protocol):
 
     def screenshot(self) -> bytes | None:
         """Screenshot of the window as PNG; None before the first page, and if the surface renders none."""
+        ...
+
+
+@runtime_checkable
+class OpenSurface(Surface, Protocol):
+    """A surface without pages, which takes actions by name."""
+
+    @property
+    def actions(self) -> tuple[ActionSpec, ...]:
+        """The actions that it takes."""
         ...
 
 

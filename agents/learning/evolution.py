@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isqrt
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -27,6 +28,12 @@ from .reflection import MOST_KNOWN, transcript_lines
 
 NONE: Final = ""
 """The piece id of no instruction: the agent's own prompt alone."""
+
+DRAWN: Final = 700_000
+"""Temperature of further successors, in millionths."""
+
+SPREAD_MICRO: Final = 200_000
+"""How far apart draws of a leader with no trial lie, in millionths: three draws add to a standard deviation of that."""
 
 SAMPLING: Final = Sampling(temperature_micro=0, max_tokens=500)
 SYSTEM: Final = (
@@ -48,12 +55,15 @@ class EvolvedInstruction(FrozenModel):
 class Scorecard:
     """An instruction and what runs with it earned, in millionths, by the instance in which it was compared.
 
-    `piece` is NONE and `text` is empty for the agent's own prompt alone.
+    `piece` is NONE and `text` is empty for the agent's own prompt alone. `lead` is the sum over its own `trials` of
+    what its runs earned more than their controls, in millionths.
     """
 
     piece: str = NONE
     text: str = ""
-    scores: Mapping[str, int] = field(default_factory=dict)
+    scores: Mapping[str, int] = field(default_factory=dict, hash=False)
+    lead: int = 0
+    trials: int = 0
 
 
 def best_by_instance(cards: Iterable[Scorecard]) -> dict[str, frozenset[str]]:
@@ -97,10 +107,37 @@ def draw_parent(cards: Sequence[Scorecard], present: str, seed: str) -> Scorecar
     return next(card for card in cards if card.piece == drawn)
 
 
+def draw_leader(cards: Sequence[Scorecard], present: str, seed: str) -> Scorecard:
+    """The instruction with the highest lead, to each of which a draw by seed adds what few trials leave open.
+
+    The lead is the mean over all trials and one more in which it did as its controls did. Where runs fail by chance
+    this finds better parents than the front, whose members include what was lucky in one instance. Raises
+    StopIteration if the `present` one has no card.
+    """
+    rng = random.Random(f"{seed}/leader")  # noqa: S311 a draw, not a secret
+
+    def draw(card: Scorecard) -> tuple[int, str]:
+        spread = isqrt(SPREAD_MICRO**2 // (card.trials + 1))
+        return card.lead // (card.trials + 1) + sum(rng.randint(-spread, spread) for _ in range(3)), card.piece
+
+    compared = [card for card in cards if card.trials]
+    first = next(card for card in cards if card.piece == present)
+    own = [(draw(card), card) for card in sorted({*compared, first}, key=lambda card: card.piece)]
+    return max(own, key=lambda each: each[0])[1]
+
+
 def evolution_request(
-    model: Model, template: Template, parent: Scorecard, transcripts: Iterable[Transcript], known: Iterable[str]
+    model: Model,
+    template: Template,
+    parent: Scorecard,
+    transcripts: Iterable[Transcript],
+    known: Iterable[str],
+    number: int = 0,
 ) -> CompletionRequest:
-    """The request for a successor of an instruction. `known` are the texts of others that were tried."""
+    """The request for a successor of an instruction. `known` are the texts of others that were tried.
+
+    It is the one of this `number` after a sweep. Those after the first are drawn, so that a parent's differ.
+    """
     others = sorted({text for text in known if text not in {"", parent.text}})[:MOST_KNOWN]
     lines: list[str] = [
         f"A task of the agent: {quote_text(template.instruction)}",
@@ -110,7 +147,8 @@ def evolution_request(
         *map(_quote, others),
     ]
     messages = (ChatMessage("system", (SYSTEM,)), ChatMessage("user", ("\n".join(lines),)))
-    return CompletionRequest(messages, SAMPLING, answer_schema(EvolvedInstruction) if model.offers.schema else None)
+    sampling = SAMPLING if not number else SAMPLING.model_copy(update={"temperature_micro": DRAWN, "seed": number})
+    return CompletionRequest(messages, sampling, answer_schema(EvolvedInstruction) if model.offers.schema else None)
 
 
 def read_instruction(
@@ -140,21 +178,32 @@ def read_instruction(
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A trial of an instruction: what each side was told (NONE: nothing) and earned in one instance, in millionths."""
+    """A trial of an instruction: what each side was told (NONE: nothing) and earned in one instance, in millionths.
+
+    `tried` is the instruction on trial there.
+    """
 
     instance: str
     scores: Mapping[str, int]
+    tried: str = NONE
 
 
 def scorecards(texts: Mapping[str, str], comparisons: Iterable[Comparison]) -> tuple[Scorecard, ...]:
     """A card for each instruction of `texts`, and for none, from all trials. What else was compared is left out."""
     known = {NONE: "", **texts}
     found: dict[str, dict[str, list[int]]] = {piece: {} for piece in known}
+    leads: dict[str, list[int]] = {piece: [] for piece in known}
     for each in comparisons:
         for piece, score in each.scores.items():
             if piece in known:
                 found[piece].setdefault(each.instance, []).append(score)
-    return tuple(Scorecard(piece, known[piece], dict(_means(found[piece]))) for piece in sorted(known))
+        others = [score for piece, score in each.scores.items() if piece != each.tried]
+        if each.tried and others and each.tried in each.scores and each.tried in known:
+            leads[each.tried].append(each.scores[each.tried] - sum(others) // len(others))
+    return tuple(
+        Scorecard(piece, known[piece], dict(_means(found[piece])), sum(leads[piece]), len(leads[piece]))
+        for piece in sorted(known)
+    )
 
 
 def _means(scores: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventlog.events import PieceKind, Spec, Template, Trials
+from eventlog.events import PieceKind, Spec, SweepPlanned, Template, Trials
 
 from ..learning.advice import Audience, worth_telling, would_tell
 from ..learning.occasions import AnyPiece, OccasionPiece
@@ -27,12 +27,14 @@ class TrialPiece:
     """A piece that a sibling may try, and the number of control siblings that its rule compares with.
 
     If it `is_by_seed`, at most one task of a seed tries it. It `is_suspect` if its evidence has turned against it.
+    `trials` is the number of trials that it has had.
     """
 
     piece: AnyPiece
     controls: int
     is_by_seed: bool = False
     is_suspect: bool = False
+    trials: int = 0
 
 
 def treat(
@@ -178,6 +180,37 @@ def of_kinds(
     return tuple(
         spec if spec.candidate is None else spec.model_copy(update={"candidate": draw_piece(spec)}) for spec in specs
     )
+
+
+def share_controls(sweep: SweepPlanned, candidates: Collection[TrialPiece], audience: Audience) -> SweepPlanned:
+    """The sweep in which further siblings of each treated group carry a candidate, each another one.
+
+    As many siblings as the rules of the group's candidates compare with stay plain, so each of them has the same
+    controls. Those with the fewest trials go first, equal ones by a draw.
+    """
+    places, groups = {spec.spec_id: number for number, spec in enumerate(sweep.specs)}, dict[str, list[Spec]]()
+    for spec in sweep.specs:
+        groups.setdefault(spec.group_id, []).append(spec)
+    fitting = {
+        each.template_id: _fitting_candidates(candidates, each, sweep.environment, audience) for each in sweep.templates
+    }
+    turns = _Turns(fitting, _tasks_of(sweep.specs), sweep.rng_seed)
+    counts = Counter({each.piece.piece: each.trials for each in candidates})
+    counts.update(spec.candidate for spec in sweep.specs if spec.candidate is not None)
+    specs = list(sweep.specs)
+    for group, (*others, last) in groups.items():
+        if last.candidate is None:
+            continue
+        eligible = [each for each in turns.eligible(last, len(others)) if each.piece.piece != last.candidate]
+        plain = max((each.controls for each in candidates if each.piece.piece == last.candidate), default=0)
+        plain = max(plain, *(each.controls for each in eligible), 1) if eligible else len(others)
+        rng = random.Random(f"{sweep.rng_seed}/{group}/further")  # noqa: S311 a draw, not a secret
+        names = rng.sample(sorted(each.piece.piece for each in eligible), len(eligible))
+        names.sort(key=counts.__getitem__)
+        for spec, name in zip(others[plain:], names, strict=False):
+            specs[places[spec.spec_id]] = spec.model_copy(update={"candidate": name})
+            counts[name] += 1
+    return sweep.model_copy(update={"specs": tuple(specs)})
 
 
 def _one(names: Sequence[str], rng_seed: int, group: str) -> str:

@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from agents.executors.actions import Sight
 from agents.executors.outside.agent_spec import AgentSpec, read_agent
 from agents.executors.outside.executor import LATEST_S
 
 from ..settings import read_settings
-from ..sweeps.executors import Way
+from ..sweeps.executors import View, Way
 
 AgentOf = Annotated[
     str | None,
@@ -48,24 +47,24 @@ class SightName(StrEnum):
 
     TEXT = "text"
     SCREENSHOT = "screenshot"
+    TOOLS = "tools"
 
 
 SightOf = Annotated[
     SightName,
     typer.Option(
         "--sight",
-        help="With --executor policy: what its model sees of a page, its text, or pictures of a window in Chromium.",
+        help="With --executor policy: what its model sees of a page, its text, or pictures of a window in Chromium; "
+        "or tools: no pages, but the tools of the site's MCP server as actions.",
     ),
 ]
 
 
-def sight_of(view: SightName, executor: Way) -> Sight:
-    """How a policy sees a page. Raises BadParameter for pictures without a policy."""
-    if view is SightName.TEXT:
-        return "text"
-    if executor is not Way.POLICY:
-        raise typer.BadParameter("--sight screenshot is for a policy; add --executor policy or leave it out")
-    return "screenshot"
+def sight_of(view: SightName, executor: Way) -> View:
+    """How a policy sees a site. Raises BadParameter for anything but text without a policy."""
+    if view is not SightName.TEXT and executor is not Way.POLICY:
+        raise typer.BadParameter(f"--sight {view.value} is for a policy; add --executor policy or leave it out")
+    return view.value
 
 
 def player_of(

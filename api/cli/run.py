@@ -15,7 +15,6 @@ import typer
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
-from agents.executors.actions import Sight
 from agents.executors.outside.agent_spec import AgentSpec
 from eventlog.events import SftQuery
 from projections.frozen_datasets import CHECKPOINTS
@@ -32,7 +31,7 @@ from ..environments.admission import first_admission
 from ..environments.connect import Placed, Where, placed_at
 from ..environments.suites import pin_suite
 from ..house import House
-from ..sweeps.executors import Way, executor_of
+from ..sweeps.executors import View, Way, executor_of
 from ..training.weights import folders_of
 from . import course_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
@@ -162,7 +161,7 @@ def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly:
 
 
 def _go(
-    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None, sight: Sight
+    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None, sight: View
 ) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)

@@ -10,7 +10,6 @@ from pathlib import Path
 import typer
 
 from agents.envs.environment import Environment
-from agents.executors.actions import Sight
 from agents.executors.executor import Executor, refuse_without_logprobs
 from agents.executors.outside.agent_spec import AgentSpec
 from agents.rollouts.dispatching.queue import RolloutQueue
@@ -27,7 +26,7 @@ from ..house import House
 from ..locks import only_controller
 from ..queries.benchmarks import benchmark_seeds
 from ..queries.sweeps import plans_of, sweeps_on
-from ..sweeps.executors import Way, executor_of, options_of, refuse_other
+from ..sweeps.executors import View, Way, executor_of, options_of, refuse_other
 from ..sweeps.first_call import ask_first
 from ..sweeps.jobs import refuse_session_not_kept
 from ..sweeps.plan import first_facts, next_sweep_name, plan
@@ -75,7 +74,7 @@ def set_up_sweep(
     verify_steps: bool,
     session: str | None = None,
     agent: AgentSpec | None = None,
-    sight: Sight = "text",
+    sight: View = "text",
 ) -> Iterator[SweepSetup]:
     """Prepare the site, executor and first facts of the sweep `name`; release them at the end of the block.
 
@@ -99,7 +98,7 @@ def set_up_sweep(
 
 
 def _executor_of(
-    house: House, way: Way, model: str | None, placed: Placed, agent: AgentSpec | None, sight: Sight
+    house: House, way: Way, model: str | None, placed: Placed, agent: AgentSpec | None, sight: View
 ) -> AbstractContextManager[Executor]:
     return executor_of(
         way,

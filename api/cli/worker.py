@@ -16,7 +16,6 @@ from agents.envs.environment import Environment
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.envs.unclosed_instances import UNCLOSED
-from agents.executors.actions import Sight
 from agents.executors.executor import Executor
 from agents.executors.outside.agent_spec import AgentSpec
 from agents.models.model import Model
@@ -35,7 +34,7 @@ from ..environments.suites import operations_on, pin_suite
 from ..house import House
 from ..serving.reactor import react
 from ..sweeps.advisor import advisor_of
-from ..sweeps.executors import Way, executor_of
+from ..sweeps.executors import View, Way, executor_of
 from ..sweeps.first_call import ask_first
 from ..sweeps.models import weights_endpoint
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
@@ -142,7 +141,7 @@ class _Asked:
     suite: str | None
     way: Way
     agent: AgentSpec | None
-    sight: Sight
+    sight: View
     course: Course
     terms: Terms
     retries_parked: bool

@@ -42,7 +42,7 @@ from ..queries.facts import require
 from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of
 from ..reporter import Reporter
-from ..sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
+from ..sweeps.candidates import TrialPool, seeds_for_trials, siblings_for_trials, trial_pool
 from ..sweeps.executors import audience_of, describe_executor, plays, recorded_name
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import first_facts, plan, site_templates
@@ -275,6 +275,7 @@ class Controller:
 
     def _generator(self, views: PostgresViews, seeds: int, pool: Pool) -> Generator:
         siblings = siblings_for_trials(pool(), self.course.siblings)
+        seeds = min(seeds, seeds_for_trials(pool(), self.course.siblings, self.course.seeds_per_round))
         temperatures = () if audience_of(self.executor) is None else (self.course.temperature_micro,)
         size = RoundSize(seeds, siblings, temperatures)
         return round_generator(self.house.store, views, self.site, self.course, self._templates(), size)

@@ -84,8 +84,9 @@ def credit_choices(house: House, sweep: SweepPlanned, actor: str = CONTROLLER) -
         contaminated_runs(views, prefix),
     )
     requests = []
-    for spec in sweep.specs:
-        if spec.candidate is None or (choice := choices.get(spec.group_id)) is None:
+    chosen = {spec.group_id: spec for spec in sweep.specs if spec.candidate is not None}  # the last: others go abreast
+    for spec in chosen.values():
+        if (choice := choices.get(spec.group_id)) is None:
             continue
         controls = [each for each in sweep.specs if each.group_id == spec.group_id and each.is_plain]
         if bad.isdisjoint({spec.spec_id, *(each.spec_id for each in controls)}):

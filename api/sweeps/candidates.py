@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from agents.learning.advice import Audience
 from agents.learning.memory import EVERY_KIND, load_piece
@@ -19,13 +20,20 @@ from projections.evidence import Paired
 from projections.memories import candidacies, piece_kind
 from projections.runs import RUNS
 
+MOST_ABREAST: Final = 8
+"""Most siblings of a group that each try another candidate beside the same controls, where memory is told."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrialPool:
-    """Candidates that a sibling may carry, and promoted pieces that may be withheld from one."""
+    """Candidates that a sibling may carry, and promoted pieces that may be withheld from one.
+
+    `abreast` is how many siblings of a group may each carry another candidate.
+    """
 
     candidates: tuple[TrialPiece, ...] = ()
     promoted: tuple[TrialPiece, ...] = ()
+    abreast: int = 1
 
     @property
     def names(self) -> frozenset[str]:
@@ -38,7 +46,10 @@ class TrialPool:
             tuple(one for one in each if any(would_use(one.piece, task, site, audience) for task in templates))
             for each in (self.candidates, self.promoted)
         )
-        return TrialPool(candidates, promoted)
+        if audience is None:
+            return TrialPool(candidates, promoted)
+        fitting = (sum(would_use(one.piece, task, site, audience) for one in candidates) for task in templates)
+        return TrialPool(candidates, promoted, max(1, min(MOST_ABREAST, max(fitting, default=0))))
 
 
 def trial_pool(
@@ -66,15 +77,28 @@ def is_poisoned(views: Views, state: Candidacy) -> bool:
 
 
 def siblings_for_trials(trying: TrialPool, at_least: int) -> int:
-    """Number of siblings per instance that gives each piece in the pool enough controls."""
-    return max(at_least, 1 + max((each.controls for each in (*trying.candidates, *trying.promoted)), default=0))
+    """Siblings per instance that give each piece in the pool enough controls, and room to all that go abreast."""
+    controls = max((each.controls for each in (*trying.candidates, *trying.promoted)), default=0)
+    return max(at_least, 1 + controls) + trying.abreast - 1
+
+
+def seeds_for_trials(trying: TrialPool, at_least: int, seeds: int) -> int:
+    """Instances of a round for about as many runs as this number of `seeds` takes without candidates abreast."""
+    siblings = siblings_for_trials(trying, at_least)
+    return max(1, seeds * (siblings - trying.abreast + 1) // siblings)
 
 
 def _trial_pieces(states: Iterable[Candidacy], read: Read, embeddings: Embeddings | None) -> tuple[TrialPiece, ...]:
     """Load the pieces to try; erased ones are left out."""
     held = ((load_piece(state, read, embeddings), state) for state in states)
     return tuple(
-        TrialPiece(piece, state.controls, is_by_seed=state.is_by_seed, is_suspect=state.is_suspect)
+        TrialPiece(
+            piece,
+            state.controls,
+            is_by_seed=state.is_by_seed,
+            is_suspect=state.is_suspect,
+            trials=state.treated.k,
+        )
         for piece, state in held
         if piece is not None
     )

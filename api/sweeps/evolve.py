@@ -1,9 +1,10 @@
-"""Ask the recovery model for a successor of the instruction of the cluster that failed most in an ended sweep."""
+"""Ask the recovery model for successors of the instruction of the cluster that failed most in an ended sweep."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agents.executors.executor import Called
@@ -13,6 +14,7 @@ from agents.learning.evolution import (
     NONE,
     Comparison,
     Scorecard,
+    draw_leader,
     draw_parent,
     evolution_request,
     read_instruction,
@@ -25,9 +27,10 @@ from agents.models.model import Model
 from agents.rollouts.transcripts import read_moves
 from eventlog.disowned import read_in_force
 from eventlog.errors import BlobErased
-from eventlog.events import PieceTried, SweepPlanned
+from eventlog.events import PairedRule, PieceTried, SweepPlanned
 from eventlog.store import EventStore
 from projections.engine.views import Views
+from projections.memories import LOOSE
 from projections.rewards import REWARDS, RewardState
 from projections.runs import POLICIES, RUNS, RunState
 from projections.taint import left_out
@@ -37,17 +40,21 @@ from ..house import House
 from ..settings import Settings
 from .advisor import advisor_of
 from .lessons import plain_rewards
-from .reflect import MOST_RUNS, Question, lessons_on, questions_of, record_answer
+from .reflect import MOST_RUNS, Question, failing_tasks, lessons_on, record_answer, was_asked
 
-_POOL: Final = ("promoted", "retired")
+MOST_PROPOSED: Final = 3
+"""Most successors asked for after a sweep. All but the last are made from a leader, the last from the front."""
+
+MOST_ON_TRIAL: Final = 12
+"""Most instructions of a cluster that have had trials and are still on trial."""
+
+_POOL: Final = ("promoted", "retired", "candidate")
 """Statuses of the instructions that a successor may be made from. What did harm is left out."""
 
 _HARMFUL: Final = ("demoted", "quarantined")
 
 _PROMPTED: Final = POLICIES | {"delegation"}
 """Executors whose prompts are of the wording that the settings name."""
-
-_LAST: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,46 +88,72 @@ class InstructionPool:
             if event.run in self.runs:
                 state = self.runs[event.run]
                 means = {piece: sum(found) // len(found) for piece, found in scores.items()}
-                yield Comparison(f"{state.template} {state.env_seed}", means)
+                yield Comparison(f"{state.template} {state.env_seed}", means, "" if event.withheld else event.piece)
 
 
 def evolve_instruction(
     house: House, sweep: SweepPlanned, course: Course, tell: Callable[[str], None], *, brings_back: bool = True
 ) -> None:
-    """Ask about one cluster, and append the call together with the candidate that it brought, if any.
+    """Ask about one cluster, and append each call together with the candidate that it brought, if any.
 
-    Nothing is asked without a recovery model, about a cluster with an instruction on trial, about a run that was asked
-    about, or where no run with the instruction that is to be improved failed. A model that does not answer is reported.
-    Raises BlobMissing, BlobDamaged, and what advisor_of raises.
+    Nothing is asked without a recovery model, about a cluster with enough instructions on trial, about a run that was
+    asked about, or where no run with the instruction that is to be improved failed. A model that does not answer is
+    reported. Raises BlobMissing, BlobDamaged, and what advisor_of raises.
     """
     if house.settings.recovery_model is None or "instruction" not in course.kinds:
         return
     views = house.views()
     graded = plain_rewards(views, sweep)
-    asked = questions_of(house, views, sweep, graded, "instruction", _LAST)[:1]
+    asked = _questions(house, views, sweep, graded)
+    if isinstance(course.rule, PairedRule):
+        course = replace(course, rule=course.rule.racing())
     with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
         if model is not None:
-            _ask(house, views, sweep, course, asked[0], graded, model, brings_back=brings_back)
+            for number, question in asked:
+                _ask(house, sweep, course, question, graded, model, number, brings_back=brings_back)
+
+
+def _questions(
+    house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
+) -> list[tuple[int, Question]]:
+    """Numbered questions about the first failing cluster that has room, each about a run that was not asked about.
+
+    Only instructions with a trial take room: one that the player cannot be told, because it is longer than its
+    settings allow, would else take it forever. So cluster and numbers are the same after a learner was killed.
+    """
+    taken = Counter(
+        state.occasion.get("cluster")
+        for state in views.find(LOOSE["instruction"]).values()
+        if (state.status, state.occasion.get("environment")) == ("candidate", sweep.environment) and state.treated.k
+    )
+    for task in failing_tasks(sweep, graded):
+        room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken[task.template.cluster])
+        if room > 0:
+            runs = enumerate(tuple(reversed(task.runs))[:room])
+            return [(number, Question(task.template, run)) for number, run in runs if not was_asked(house.store, run)]
+    return []
 
 
 def _ask(
     house: House,
-    views: Views,
     sweep: SweepPlanned,
     course: Course,
     question: Question,
     graded: Mapping[str, RewardState],
     model: Model,
+    number: int,
     *,
     brings_back: bool,
 ) -> None:
+    views = house.views()
     most, template = longest_instruction(house.settings, sweep), question.template
     pool = instruction_pool(house, views, sweep, question, graded, most)
-    parent = draw_parent(pool.cards(), pool.present, f"{sweep.rng_seed}/{sweep.sweep}/{template.cluster}")
+    draw, seed = draw_leader if number < MOST_PROPOSED - 1 else draw_parent, f"{sweep.rng_seed}/{sweep.sweep}"
+    parent = draw(pool.cards(), pool.present, f"{seed}/{template.cluster}/{number}")
     told = _transcripts(house, pool, parent.piece)
     if all(each.passed for each in told):
         return  # no run with it failed yet, so there is nothing to put right
-    request = evolution_request(model, template, parent, told, pool.known.values())
+    request = evolution_request(model, template, parent, told, pool.known.values(), number)
     try:
         completion = model.complete(request)
     except ModelFailure:
@@ -141,12 +174,12 @@ def instruction_pool(
 ) -> InstructionPool:
     """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs."""
     cluster, site = question.template.cluster, sweep.environment
-    promoted, retired, harmful = (
+    promoted, others, harmful = (
         _of_cluster(lessons_on(house, views, site, statuses, ("instruction",)), cluster)
         for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
     )
     in_force = instruction_in_force(promoted, most)
-    texts = {each.piece: each.text for each in (*promoted, *retired)}
+    texts = {each.piece: each.text for each in (*promoted, *others)}
     known = texts | {each.piece: each.text for each in harmful}
     tried = tuple(event for piece in sorted(texts) for event in _trials_of(house.store, piece))
     own = {spec.spec_id for spec in sweep.specs if spec.template == question.template.template_id} & graded.keys()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
+from typing import Literal
 
 from agents.envs.contract import Instance
 from agents.envs.environment import Environment
 from agents.envs.episodes.environment import EpisodeEnvironment
-from agents.executors.actions import Sight
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.delegation.executor import DelegationExecutor, JournalOf
 from agents.executors.demonstration import Demonstrator
@@ -20,8 +20,9 @@ from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.outside.agent_spec import AgentSpec, agent_options
 from agents.executors.outside.executor import AgentExecutor
-from agents.executors.policy import SCREENSHOT_NAME, PolicyExecutor, over_http
+from agents.executors.policy import SCREENSHOT_NAME, TOOLS_NAME, PolicyExecutor, over_http
 from agents.executors.remote.executor import RemotePolicies
+from agents.executors.site_tools import over_tools
 from agents.executors.surface import Surface
 from agents.learning.advice import Audience
 from agents.learning.inspection import Inspector
@@ -37,6 +38,9 @@ from ..settings import Settings
 from .agents import agent_executor
 from .models import agent_model, has_weights, local_folder, local_host, weights_endpoint
 from .remote import remote_policies
+
+View = Literal["text", "screenshot", "tools"]
+"""What a policy has of a site: the text of its pages, pictures of a window, or the tools of its MCP server."""
 
 
 class Way(StrEnum):
@@ -71,11 +75,12 @@ def executor_of(
     agent: AgentSpec | None = None,
     journal_of: JournalOf | None = None,
     log: PostgresStore | None = None,
-    sight: Sight = "text",
+    sight: View = "text",
 ) -> Iterator[Executor]:
     """Create the executor. A policy uses the configured model, or another `model` of the same endpoint.
 
-    With the sight `screenshot` it is shown pictures of a window in Chromium, for which its model has to take images.
+    With the sight `screenshot` it is shown pictures of a window in Chromium, for which its model has to take images;
+    with `tools` it calls those of the site's MCP server and is shown no pages.
     An `agent` from outside takes the place of any other executor.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
     `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
@@ -125,13 +130,15 @@ def _outside_agent(agent: AgentSpec, settings: Settings, inside: Inside | None) 
 
 @contextmanager
 def _policy_of(
-    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf, sight: Sight = "text"
+    settings: Settings, model: str | None, inside: Inside | None, folder_of: FolderOf, sight: View = "text"
 ) -> Iterator[PolicyExecutor | LocalPolicies | EndpointPolicies]:
     if sight == "screenshot":
         with _looking_policy(settings, model, inside) as looking:
             yield looking
         return
-    opening = over_http if inside is None else inside.opening
+    if sight == "tools" and inside is not None:
+        raise WrongWay(actual="policy with --sight tools", expected=f"{Way.POLICY.value} without it: no MCP server")
+    opening = over_tools if sight == "tools" else over_http if inside is None else inside.opening
     if local_folder(settings, model) is not None:
         with local_host(settings, model, folder_of) as (host, files_of):
             yield LocalPolicies(host, files_of, opening, settings.policy_wording)
@@ -204,6 +211,8 @@ def _way_options(executor: str) -> str:
     """Options that select a recorded executor."""
     if executor == SCREENSHOT_NAME:
         return f"--executor {Way.POLICY.value} --sight screenshot"
+    if executor == TOOLS_NAME:
+        return f"--executor {Way.POLICY.value} --sight tools"
     return f"--executor {executor}"
 
 

@@ -16,6 +16,7 @@ from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_b
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
+from agents.rollouts.trials import share_controls
 from agents.suites.bundled import bundled_for
 from agents.suites.errors import NoSuite
 from agents.suites.tasks import refuse_planless, templates_of
@@ -205,9 +206,11 @@ def plan(
         tells=tells,
     )
     choices: tuple[SubstrateChosen, ...] = ()
+    told = audience_of(executor)
     if forgetting:
-        told = audience_of(executor)
         event, choices = allot(views, event, trying.candidates, forgetting, budget_left, told)
+    if told is not None:
+        event = share_controls(event, trying.candidates, told)
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

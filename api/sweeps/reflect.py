@@ -63,31 +63,38 @@ def reflect_on(
             _ask(house, views, sweep, course, question, graded, model, brings_back=brings_back)
 
 
-def questions_of(
-    house: House,
-    views: Views,
-    sweep: SweepPlanned,
-    graded: Mapping[str, RewardState],
-    kind: PieceKind = "recipe",
-    which: int = 0,
-) -> tuple[Question, ...]:
-    """Questions about a sweep: at most one for each failing cluster, and none where a piece of this kind is on trial.
+@dataclass(frozen=True, slots=True)
+class FailingTask:
+    """The task of a cluster with most failures in a sweep, and its failed runs in the sweep's order."""
 
-    Each is asked about the failed run with this index, because a run is asked about once.
-    """
+    template: Template
+    runs: tuple[str, ...]
+
+
+def failing_tasks(sweep: SweepPlanned, graded: Mapping[str, RewardState]) -> tuple[FailingTask, ...]:
+    """One for each cluster of a sweep in which graded runs failed, those with most failures first."""
     failed = [spec for spec in sweep.specs if spec.spec_id in graded and not graded[spec.spec_id].passed]
     by_id = {template.template_id: template for template in sweep.templates}
     counts = Counter(by_id[spec.template].cluster for spec in failed)
-    clusters = sorted(counts, key=lambda cluster: (-counts[cluster], cluster))
-    on_trial = _clusters_on_trial(house, views, sweep.environment, kind)
-    found: list[Question] = []
-    for cluster in [each for each in clusters if each not in on_trial][:MOST_CLUSTERS]:
+    found: list[FailingTask] = []
+    for cluster in sorted(counts, key=lambda cluster: (-counts[cluster], cluster)):
         own = Counter(spec.template for spec in failed if by_id[spec.template].cluster == cluster)
         name = min(own, key=lambda each: (-own[each], each))
-        run = [spec.spec_id for spec in failed if spec.template == name][which]
-        if not _was_asked(house.store, run):
-            found.append(Question(by_id[name], run))
+        found.append(FailingTask(by_id[name], tuple(spec.spec_id for spec in failed if spec.template == name)))
     return tuple(found)
+
+
+def questions_of(
+    house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
+) -> tuple[Question, ...]:
+    """Questions about a sweep: at most one for each failing cluster, and none where a lesson is on trial.
+
+    The clusters are the same after lessons of the sweep itself were proposed, so a learner that was killed meanwhile
+    asks about no other. A run is asked about once.
+    """
+    busy = _clusters_on_trial(house, views, sweep)
+    free = [each for each in failing_tasks(sweep, graded) if each.template.cluster not in busy][:MOST_CLUSTERS]
+    return tuple(Question(each.template, each.runs[0]) for each in free if not was_asked(house.store, each.runs[0]))
 
 
 def _ask(
@@ -144,7 +151,8 @@ def _transcripts(
     return tuple(each for each in found if each is not None)
 
 
-def _was_asked(store: EventStore, run: str) -> bool:
+def was_asked(store: EventStore, run: str) -> bool:
+    """True if a recovery model was asked about a run."""
     events = (item.event for item in store.read(stream=f"run/{run}", types=["ModelCalled"]))
     return any(isinstance(event, ModelCalled) and event.role == "recovery" for event in events)
 
@@ -162,9 +170,12 @@ def lessons_on(
     return [piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.change is None]
 
 
-def _clusters_on_trial(house: House, views: Views, environment: str, kind: PieceKind) -> frozenset[str | None]:
-    found = lessons_on(house, views, environment, ("candidate",), (kind,))
-    return frozenset(lesson.occasion.cluster for lesson in found)
+def _clusters_on_trial(house: House, views: Views, sweep: SweepPlanned) -> frozenset[str | None]:
+    """Clusters with a lesson by reflection on trial that the sweep itself has not proposed."""
+    found = lessons_on(house, views, sweep.environment, ("candidate",), ("recipe",))
+    states, own = views.pick(LOOSE["recipe"], {lesson.piece for lesson in found}), f"{sweep.sweep}__"
+    others = (lesson for lesson in found if not states[lesson.piece].proposed_by.startswith(own))
+    return frozenset(lesson.occasion.cluster for lesson in others)
 
 
 def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:

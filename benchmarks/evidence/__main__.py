@@ -25,6 +25,8 @@ from .withholding import watch
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "evidence.md"
 BEFORE, PRESENT = PairedRule(), PairedRule.current()
 MICRO = 1_000_000
+ABREAST = 8
+"""Instructions that go abreast in the simulated groups, as many as may in the loop."""
 
 
 @dataclass
@@ -73,6 +75,7 @@ def main(
     share = 20 if quick else 1
     found = Measured()
     _rewrites(found, 20_000 // share)
+    _raced(found, 20_000 // share)
     _withheld(found, 400 // share)
     _allocated(found, 200 // share)
     _chosen(found, 4_000 // share)
@@ -119,6 +122,21 @@ def _rewrites(found: Measured, repetitions: int) -> None:
         sure = simulated(rule, 0.0, 1.0, 100, 4).mean_trials
         target = at_most(5) if rule is PRESENT else None
         found.add(f"{name} rule, always fails, always works: trials", sure, target=target)
+
+
+def _raced(found: Measured, repetitions: int) -> None:
+    """Instructions: the rule with the stricter futility stop, eight pieces in each group beside the same controls."""
+    rule = PRESENT.racing()
+    for base in (0.1, 0.3, 0.5, 0.7):
+        chances = np.full((repetitions // ABREAST * ABREAST, rule.looks[-1]), base)
+        null = simulate_trials(rule, base, chances, np.random.RandomState(8), ABREAST)
+        found.rate(f"abreast, does nothing at {base}: promoted", null.adopted, null.repetitions, at_most(0.01))
+        found.add(f"abreast, does nothing at {base}: mean trials", null.mean_trials)
+    for base, gain in ((0.3, 0.3), (0.3, 0.6), (0.0, 1.0)):
+        chances = np.full((repetitions // ABREAST * ABREAST, rule.looks[-1]), base + gain)
+        better = simulate_trials(rule, base, chances, np.random.RandomState(9), ABREAST)
+        found.rate(f"abreast, +{gain} at {base}: promoted", better.adopted, better.repetitions)
+        found.add(f"abreast, +{gain} at {base}: mean trials", better.mean_trials)
 
 
 def _tied_to_seeds(rule: PairedRule, effect: float, repetitions: int) -> Simulated:

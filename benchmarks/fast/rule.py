@@ -33,11 +33,17 @@ def simulated(rule: PairedRule, base: float, treated: float, repetitions: int, s
     return simulate_trials(rule, base, chances, np.random.RandomState(seed))
 
 
-def simulate_trials(rule: PairedRule, base: float, treated: Rates, draws: np.random.RandomState) -> Simulated:
-    """Simulate pieces, one a row, whose trials pass at the rates `treated` against controls with rate `base`."""
+def simulate_trials(
+    rule: PairedRule, base: float, treated: Rates, draws: np.random.RandomState, abreast: int = 1
+) -> Simulated:
+    """Simulate pieces, one a row, whose trials pass at the rates `treated` against controls with rate `base`.
+
+    So many rows in turn are tried `abreast`: in each group beside the same controls.
+    """
     runs, last = rule.controls + 1, rule.looks[-1]
     won = (draws.random_sample(treated.shape) < treated).astype(np.int64)
-    s = won + draws.binomial(rule.controls, base, treated.shape)
+    shared = draws.binomial(rule.controls, base, (treated.shape[0] // abreast, last))
+    s = won + np.repeat(shared, abreast, axis=0)
     u, v = np.cumsum(runs * won - s, axis=1), np.cumsum(s * (runs - s), axis=1)
     longest, e_values, futile = _longest(won), _e_values(rule, won, s), dict(rule.futile)
     is_open, adopted, trials = np.ones(len(treated), dtype=bool), 0, 0

@@ -14,12 +14,14 @@ from pydantic import SecretStr
 
 from agents.envs.clients.client import EnvClient
 from agents.learning.guidance import instruction_in_force
-from agents.learning.memory import build_memory_artifact
+from agents.learning.memory import build_memory_artifact, content_reader
 from agents.learning.occasions import OccasionPiece
 from agents.rollouts.sweep import SeedSweep
 from api.course import BASE, Course
 from api.house import House
 from api.settings import Settings
+from api.sweeps.candidates import siblings_for_trials, trial_pool
+from api.sweeps.executors import audience_of
 from api.sweeps.jobs import pieces_of
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import play_sweep
@@ -35,9 +37,8 @@ from tests.model_server import Asked, model_server
 
 from .suite import EXPLORES, Spent, agent, propose
 
-FIRST: Final = 2
-EACH: Final = 5
-"""Seeds of the first sweep, which has nothing to try, and of each round of trials."""
+EACH: Final = 2
+"""Seeds of each sweep. Small sweeps propose more often."""
 
 _PARENT: Final = re.compile(r"^Its instruction: “(.*)”$", re.MULTILINE)
 _EVERY: Final = 1_000_000
@@ -76,10 +77,13 @@ def search_by_loop(
 def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, runs: int) -> None:
     """Sweeps until the runs are spent. Every group tries an instruction, where one is on trial."""
     course = Course(max_parallel=4, kinds=frozenset({"instruction"}), rng_seed=seed)
-    task, executor, siblings = template_of(desk), agent(desk, EXPLORES), 1 + PairedRule().controls
+    task, executor, site = template_of(desk), agent(desk, EXPLORES), desk.words.site
     first, left = 1, runs
     for number in count():
-        size = min(EACH if number else FIRST, left // siblings)
+        pool = trial_pool(house.views(), content_reader(house.blobs), course.kinds)
+        fitting = pool.among((task,), site, audience_of(executor))
+        siblings = siblings_for_trials(fitting, 1 + PairedRule().controls)
+        size = min(EACH, left // siblings)
         if not size:
             return
         seeds = range(first, first + size)
@@ -87,7 +91,7 @@ def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, runs: int
         sweep = plan(
             house,
             house.views(),
-            desk.words.site,
+            site,
             SeedSweep(f"round-{number}", (task,), seeds, siblings, temperatures=(course.temperature_micro,)),
             rng_seed=seed,
             trials=Trials(treated_micro=_EVERY, withheld_micro=0),

@@ -16,10 +16,11 @@ from agents.rollouts.sweep import SeedSweep
 from api.controllers.fast import Controller
 from api.history.replay import replay_run
 from api.house import House
+from api.sweeps.evolve import MOST_PROPOSED
 from api.sweeps.jobs import pieces_of
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import learn_from, play_sweep
-from eventlog.events import EvaluationOpened, ModelCalled, PieceProposed, PieceTried, SweepPlanned
+from eventlog.events import EvaluationOpened, ModelCalled, PairedRule, PieceProposed, PieceTried, SweepPlanned
 from gate.promote import back
 from projections.memories import LOOSE, candidacies
 from projections.runs import RUNS
@@ -100,17 +101,29 @@ def test_an_instruction_is_proposed_tried_judged_told_replayed_and_quarantined(
     assert pieces_of(house, artifact) == ()
 
 
-def test_one_candidate_a_round_whose_call_is_the_loops_and_is_made_once(
+def test_a_few_successors_are_asked_for_each_about_a_run_of_its_own_and_once_even_if_learned_again(
     house: House, helpdesk: EnvClient, writer: ModelServer
 ) -> None:
-    sweep = play(house, helpdesk)
+    (task,) = task_of(helpdesk)
+    other = task.model_copy(update={"template_id": "helpdesk.elsewhere", "cluster": "elsewhere"})
+    executor = follower(helpdesk)
+    drawn = SeedSweep("s1", (task, other), SEEDS, 2)
+    sweep = plan(house, house.views(), "helpdesk", drawn, rng_seed=1, executor=executor, kinds=COURSE.kinds)
+    play_sweep(house, helpdesk, sweep, COURSE, Quiet(), executor)
+    runs = asked_about(house)
+    assert len(runs) == len(set(runs)) == len(writer.asked) == MOST_PROPOSED
     (event,) = proposed(house)
-    calls = [item.event for item in house.store.read(types=["ModelCalled"])]
-    (call,) = [each for each in calls if isinstance(each, ModelCalled) and each.role == "recovery"]
-    assert call.run == event.run
+    assert event.run in runs
+    assert isinstance(event.rule, PairedRule)
+    assert event.rule == PairedRule.current().racing()
+    assert len({run.split("__")[1] for run in runs}) == 1
     learn_from(house, sweep, COURSE)
-    play(house, helpdesk, "s2")
-    assert (len(writer.asked), len(proposed(house))) == (1, 1)
+    assert (len(writer.asked), len(proposed(house))) == (MOST_PROPOSED, 1)
+
+
+def asked_about(house: House) -> list[str]:
+    calls = (item.event for item in house.store.read(types=["ModelCalled"]))
+    return [each.run for each in calls if isinstance(each, ModelCalled) and each.role == "recovery"]
 
 
 def test_a_lesson_and_an_instruction_are_asked_for_about_different_runs(
@@ -119,9 +132,8 @@ def test_a_lesson_and_an_instruction_are_asked_for_about_different_runs(
     both = replace(COURSE, kinds=frozenset({"instruction", "recipe"}))
     sweep = play(house, helpdesk)
     learn_from(house, sweep, both)
-    calls = [item.event for item in house.store.read(types=["ModelCalled"])]
-    runs = [each.run for each in calls if isinstance(each, ModelCalled) and each.role == "recovery"]
-    assert len(runs) == len(set(runs)) == len(writer.asked) == 2
+    runs = asked_about(house)
+    assert len(runs) == len(set(runs)) == len(writer.asked) == MOST_PROPOSED + 1
 
 
 @pytest.mark.parametrize("answer", ["Look harder.", said(""), json.dumps({"lesson": "Look."})])
@@ -130,7 +142,7 @@ def test_an_answer_without_an_instruction_proposes_none(
 ) -> None:
     writer.answer = lambda _: answer
     play(house, helpdesk)
-    assert (proposed(house), len(writer.asked)) == ([], 1)
+    assert (proposed(house), len(writer.asked)) == ([], MOST_PROPOSED)
 
 
 def test_a_long_one_that_gives_orders_is_bounded_and_quoted(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from agents.learning.advice import BRIEF_BUDGET, BUDGET, READERS, Audience
 from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.trial_results import Outcomes, credits_of
-from agents.rollouts.sweep import SeedSweep
-from agents.rollouts.trials import TrialPiece, treat, would_use
-from eventlog.events import HintRecorded, Occasion, PieceTried, SeedsRule, Spec, Trials
+from agents.rollouts.sweep import SeedSweep, plan_sweep
+from agents.rollouts.trials import TrialPiece, share_controls, treat, would_use
+from eventlog.events import HintRecorded, Occasion, PairedRule, PieceTried, SeedsRule, Spec, SweepPlanned, Trials
 from projections.memories import candidacies
 from projections.rewards import RewardState
 from projections.runs import RunState
-from tests.unit.test_agent_samples import EVERY_GROUP, ZERO, a_store, add, piece, template, views
+from tests.unit.test_agent_samples import EMPTY, EVERY_GROUP, ZERO, a_store, add, piece, template, views
 from tests.unit.test_retrieval import SITE, lesson
 
 DESK = template("desk").model_copy(update={"cluster": "desk", "instruction": "Ask the dentist."})
@@ -50,6 +52,66 @@ def test_runs_of_plans_try_no_lesson_in_words_and_told_runs_try_nothing_else() -
     assert not would_use(words, DESK, SITE, READERS)
     assert not would_use(piece("/new"), DESK, SITE, READERS)
     assert would_use(piece("/new"), DESK, SITE)
+
+
+def raced(siblings: int, pieces: tuple[TrialPiece, ...], shares: Trials = EVERY_GROUP) -> SweepPlanned:
+    drawn = SeedSweep("s1", TASKS, range(6), siblings)
+    own = {"candidates": pieces, "trials": shares, "audience": READERS}
+    return share_controls(plan_sweep(drawn, SITE, EMPTY, rng_seed=7, **own), pieces, READERS)  # type: ignore[arg-type]
+
+
+def test_siblings_beyond_the_controls_each_try_another_candidate_the_least_tried_first() -> None:
+    pieces = tuple(
+        TrialPiece(told("desk", f"Knock {number} times."), 3, trials=trials)
+        for number, trials in enumerate((0, 0, 9, 0, 0))
+    )
+    planned = raced(6, pieces)
+    for group in {spec.group_id for spec in planned.specs}:
+        own = [spec.candidate for spec in planned.specs if spec.group_id == group]
+        carried = [each for each in own if each is not None]
+        if "__mail__" in group:
+            assert carried == []
+            continue
+        assert own[:3] == [None, None, None]
+        assert len(set(carried)) == len(carried) == 3
+        assert pieces[2].piece.piece not in own[3:5]  # the last sibling's is drawn among all
+    counts = Counter(spec.candidate for spec in planned.specs if spec.candidate)
+    assert len(counts) >= 4
+
+
+@pytest.mark.parametrize("shares", [EVERY_GROUP, Trials(treated_micro=0, withheld_micro=0)])
+def test_without_room_beside_the_controls_or_without_a_trial_no_further_sibling_tries_one(shares: Trials) -> None:
+    pieces = tuple(TrialPiece(told("desk", text), 3) for text in ("Knock.", "Ring."))
+    siblings = 4 if shares is EVERY_GROUP else 8
+    tried = [spec for spec in raced(siblings, pieces, shares).specs if spec.candidate]
+    assert len(tried) == (6 if shares is EVERY_GROUP else 0)
+    assert len({spec.group_id for spec in tried}) == len(tried)
+
+
+def test_each_of_several_candidates_of_a_group_is_compared_with_the_same_controls() -> None:
+    store, pieces = a_store(), tuple(told("desk", text) for text in ("Knock.", "Ring."))
+    for each in pieces:
+        recorded = HintRecorded(
+            hint=each.piece,
+            occasion=each.occasion,
+            content=ZERO,
+            rule=PairedRule(),
+            run=None,
+            source="recovery",
+            confidence=500_000,
+        )
+        add(store, f"hint/{each.piece}", recorded)
+    planned = raced(5, tuple(TrialPiece(each, 3) for each in pieces))
+    own = [spec for spec in planned.specs if spec.template == "desk"]
+    carried = {spec.spec_id: (spec.candidate,) if spec.candidate else () for spec in own}
+    runs = {run: RunState(run=run, applied=applied) for run, applied in carried.items()}
+    rewards = {run: RewardState(run=run, passed=True) for run in carried}
+    appends = credits_of(own, Outcomes(runs, rewards, frozenset()), candidacies(views(store)), "test")
+    tried = [event for append in appends for event in append.events if isinstance(event, PieceTried)]
+    assert Counter(each.piece for each in tried) == dict.fromkeys((each.piece for each in pieces), 6)
+    assert {each.control_runs for each in tried} == {
+        tuple(f"s1__desk__seed{seed}__s{index}" for index in range(3)) for seed in range(6)
+    }
 
 
 @pytest.mark.parametrize(("budget", "is_withheld"), [(BUDGET, True), (BRIEF_BUDGET, False)])

@@ -1,0 +1,131 @@
+"""The tools that a site's own MCP server offers on an instance, as the actions of a policy.
+
+A site that serves them has the server (streamable HTTP) at `mcp` below the instance's first page. A tool is an open
+action whose argument is a JSON object of the tool's schema, so what is called is recorded step by step, and the
+site's oracle grades the instance as it grades any other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urljoin
+
+import httpx2
+
+from eventlog.events import Step
+
+from ..envs.contract import Instance
+from ..envs.episodes.episode import ActionSpec
+from ..envs.episodes.errors import LibraryMissing
+from ..envs.errors import ContractBroken, EnvironmentDown
+from .surface import Acted, Surface
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+    from mcp import Client
+    from mcp.types import CallToolResult, Tool
+
+PLACE: Final = "mcp"
+TIMEOUT_S: Final = 30.0
+CHARACTERS: Final = 20_000
+"""Most characters of a tool's answer that an agent is shown and that is recorded."""
+
+MOST_TOOLS: Final = 64
+LONGEST_ABOUT: Final = 2_000
+"""Most tools that are offered, and characters of what one of them is said to do and take."""
+
+
+@dataclass(slots=True)
+class ToolSurface:
+    """See Surface. Nothing is rendered; what is seen is the last tool's answer."""
+
+    address: str
+    portal: BlockingPortal
+    client: Client
+    actions: tuple[ActionSpec, ...]
+    seen: str = "No tool has been called yet."
+
+    def act(self, step: Step) -> Acted:
+        """See Surface. An argument that a tool refuses is an outcome, and the tool's answer says why."""
+        if step.type == "finish":
+            return Acted("ok")
+        if step.type != "act" or step.action not in {each.name for each in self.actions}:
+            return Acted("no_such_action")
+        try:
+            given = json.loads(step.value or "{}")
+        except ValueError:
+            return Acted("invalid_argument")
+        if not isinstance(given, dict):
+            return Acted("invalid_argument")
+        answer = self._call(step.action or "", given)
+        self.seen = _text_of(answer)[:CHARACTERS]
+        return Acted("invalid_argument" if answer.is_error else "ok", led=True)
+
+    def text(self) -> str:
+        """See Surface."""
+        return self.seen
+
+    def view(self) -> str:
+        """See Surface. The same as `text`."""
+        return self.seen
+
+    def screenshot(self) -> bytes | None:
+        """See Surface."""
+        return None
+
+    def _call(self, name: str, given: dict[str, Any]) -> CallToolResult:
+        from mcp import MCPError  # noqa: PLC0415 - an extra, imported on use
+
+        try:
+            return self.portal.call(self.client.call_tool, name, given, TIMEOUT_S)
+        except (MCPError, OSError, httpx2.HTTPError) as problem:
+            raise _down(self.address, name, problem) from problem
+
+
+@contextmanager
+def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[Surface]:
+    """An Opening for the tools of a site. Raises EnvironmentDown, ContractBroken, NoPages, LibraryMissing."""
+    address = urljoin(instance.url, PLACE)
+    try:
+        from anyio.from_thread import start_blocking_portal  # noqa: PLC0415 - an extra, imported on use
+        from mcp import Client  # noqa: PLC0415
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+    except ImportError as problem:
+        raise LibraryMissing(environment=address, actual="mcp", expected="mcp") from problem
+    with ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
+        web = httpx2.AsyncClient(headers=dict(page_headers), timeout=TIMEOUT_S, trust_env=False)
+        stack.callback(portal.call, web.aclose)
+        client = Client(streamable_http_client(address, http_client=web), read_timeout_seconds=TIMEOUT_S)
+        try:
+            stack.enter_context(portal.wrap_async_context_manager(client))
+            tools = portal.call(client.list_tools).tools
+        except Exception as problem:  # a group of whatever the protocol's tasks raised
+            raise _down(address, "tools/list", problem) from problem
+        if not tools or len(tools) > MOST_TOOLS:
+            raise ContractBroken(
+                url=address, operation="tools/list", actual=f"{len(tools)} tools", expected=f"1 to {MOST_TOOLS}"
+            )
+        yield ToolSurface(address, portal, client, tuple(map(_action_of, tools)))
+
+
+def _action_of(tool: Tool) -> ActionSpec:
+    schema = json.dumps(tool.input_schema.get("properties", {}), ensure_ascii=False, sort_keys=True)
+    about = " ".join((tool.description or tool.title or tool.name).split())
+    return ActionSpec(tool.name, f"{about} The fields of its object: {schema}"[:LONGEST_ABOUT], "json")
+
+
+def _text_of(answer: CallToolResult) -> str:
+    texts = [part.text for part in answer.content if part.type == "text"]
+    return "\n".join(texts) or "(no text)"
+
+
+def _down(address: str, operation: str, problem: BaseException) -> EnvironmentDown:
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    actual = f"{type(problem).__name__} {problem}".strip()
+    return EnvironmentDown(url=address, operation=operation, actual=actual, timeout_s=TIMEOUT_S)
