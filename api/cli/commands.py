@@ -155,6 +155,7 @@ UNSERVED: dict[str, tuple[str, ...]] = {
     ),
     "it writes what only the log's own machine has: files, keys and weights": (
         *("log export", "log sign", "skills export", "recipes export", "base export", "checkpoint export"),
+        *("delegate export",),
     ),
 }
 """The commands that take no --server, by why."""
