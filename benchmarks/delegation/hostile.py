@@ -90,7 +90,7 @@ def count_ends(seed: int, number: int) -> Counter[str]:
         journal = LoopJournal(store, MemoryBlobs(), f"fuzz-{each}", itertools.count(0, 1_000).__next__)
         open_loop(journal, Opening("Solve it", "hostile", "hostile", config))
         manager = _hostile_model(seed * 1_000_003 + each)
-        means = LoopMeans(manager, ModelWorker(manager, config), NoSandbox(), repairer=manager)
+        means = LoopMeans(manager, ModelWorker(manager, config), NoSandbox(), repairer=manager, critic=manager)
         try:
             ends[DelegationLoop(journal, means).run().status] += 1
         except Exception:  # noqa: BLE001 whatever a loop raises is what this counts
