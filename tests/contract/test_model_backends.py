@@ -11,6 +11,7 @@ from pydantic import SecretStr
 
 from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.errors import NotOffered
+from agents.models.llamacpp.library import LLAMA_CPP_PYTHON
 from agents.models.llamacpp.network import LlamaEngine
 from agents.models.local.host import Host
 from agents.models.model import ChatMessage, CompletionRequest, Image, Model, Schema
@@ -40,6 +41,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 LLAMACPP = pytest.param("llamacpp", marks=pytest.mark.llamacpp)
 ADAPTED = pytest.param("llamacpp with an adapter", marks=pytest.mark.llamacpp)
+COMPILED = pytest.param("llama-cpp-python with an adapter", marks=pytest.mark.llama_cpp_python)
 
 
 @pytest.fixture(
@@ -52,6 +54,7 @@ ADAPTED = pytest.param("llamacpp with an adapter", marks=pytest.mark.llamacpp)
         "transformers with an adapter",
         LLAMACPP,
         ADAPTED,
+        COMPILED,
     ],
     scope="module",
 )
@@ -75,10 +78,11 @@ def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         case "vllm":
             with model_server(lambda _: SAID) as server, checkpoint_on(server, tmp_path_factory) as served:
                 yield served
-        case "llamacpp" | "llamacpp with an adapter":
+        case "llamacpp" | "llamacpp with an adapter" | "llama-cpp-python with an adapter":
+            package = LLAMA_CPP_PYTHON if request.param.startswith("llama-cpp-python") else None
             made = make_base(tmp_path_factory.mktemp("again"), "llama")
             converted = Conversions(tmp_path_factory.mktemp("weights"), made, convert=convert_here)
-            with closing(Host(made.path, LlamaEngine(converted.base_file()))) as other:
+            with closing(Host(made.path, LlamaEngine(converted.base_file(), package=package))) as other:
                 saved = planted_checkpoint(tmp_path_factory.mktemp("checkpoints"), made, seed=1)
                 files_of = converted.files_of(lambda _: saved.path)
                 is_base = request.param == "llamacpp"
