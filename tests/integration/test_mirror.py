@@ -33,7 +33,10 @@ from eventlog.store import Append
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
 
-REAL = os.environ.get("FLYWHEEL_TEST_MLFLOW")
+GIVEN = os.environ.get("FLYWHEEL_TEST_MLFLOW")
+REAL = None if GIVEN is None else str(Path.cwd() / GIVEN)
+"""Named from the root, because the server is started in another folder; its link is what makes it an environment."""
+
 SECRET = "hunter2-registry-password"
 
 
