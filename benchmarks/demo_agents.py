@@ -24,12 +24,14 @@ from rich.table import Table
 from agents.envs.clients.client import EnvClient
 from agents.executors.policy import PolicyExecutor
 from agents.learning.advice import BUDGET, advice_lines, worth_telling
-from agents.learning.memory import build_memory_artifact, forget_everything
+from agents.learning.memory import build_memory_artifact, content_reader, forget_everything
 from agents.models.scripted import Scripted
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
 from api.settings import Settings
+from api.sweeps.candidates import seeds_for_trials, siblings_for_trials, trial_pool
+from api.sweeps.executors import audience_of
 from api.sweeps.jobs import jobs_of, pieces_of, play_jobs
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import play_sweep
@@ -180,9 +182,13 @@ def agent(desk: DeskKind, explores: float = EXPLORES) -> PolicyExecutor:
 def learn(house: House, client: EnvClient, desk: DeskKind, course: Course, sizes: Sizes) -> None:
     """A sweep that proposes lessons, then rounds of trials, which propose more, until none is on trial."""
     site, task, executor = desk.words.site, template_of(desk), agent(desk)
-    siblings, first = 1 + PairedRule().controls, 1
+    least, first = 1 + PairedRule().controls, 1
     for number in range(1 + sizes.rounds):
-        seeds = range(first, first + (sizes.tried if number else sizes.found))
+        pool = trial_pool(house.views(), content_reader(house.blobs), course.kinds)
+        fitting = pool.among((task,), site, audience_of(executor))
+        siblings = siblings_for_trials(fitting, least)
+        count = seeds_for_trials(fitting, least, sizes.tried) if number else sizes.found
+        seeds = range(first, first + count)
         first = seeds.stop
         sweep = plan(
             house,

@@ -1,6 +1,6 @@
-"""The shop of the tutorial with tools in place of pages: each of its instances has an MCP server at `mcp`.
+"""The shop of the tutorial with tools beside its pages: each of its instances has an MCP server at `mcp`.
 
-This file is appended to the shop's own code, up to its pages, and started as a process.
+This file is appended to the shop's own code, up to its server, and started as a process.
 """
 
 # mypy: disable-error-code="name-defined"
@@ -13,8 +13,9 @@ from urllib.parse import parse_qs
 import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 server = MCPServer("shop")
 
@@ -36,7 +37,7 @@ def buy(jacket: str, ctx: Context) -> str:
     """Buy a jacket."""
     shop = shop_of(ctx)
     if jacket not in shop["prices"]:
-        raise ValueError(f"no jacket is called {jacket}")
+        raise ToolError(f"no jacket is called {jacket}")
     shop["bought"].append(jacket)
     return "Bought."
 
@@ -52,6 +53,15 @@ async def administer(request: Request) -> Response:
     name, query = request.headers.get("X-Env-Instance"), parse_qs(request.url.query)
     status, said = answer(call, name, query, await request.body())
     return JSONResponse(said, status)
+
+
+@server.custom_route("/i/{name}/{path:path}", ["GET", "POST"])
+async def show(request: Request) -> Response:
+    """A page, as the shop itself shows it."""
+    name, path = request.path_params["name"], request.path_params["path"]
+    said = page(SHOPS[name], f"/i/{name}", path, request.method == "POST") if name in SHOPS else None
+    body = f"<!doctype html><title>Shop</title>{said}" if said else "No such page."
+    return HTMLResponse(body, 200 if said else 404)
 
 
 if __name__ == "__main__":

@@ -55,11 +55,9 @@ class ToolSurface:
             return Acted("ok")
         if step.type != "act" or step.action not in {each.name for each in self.actions}:
             return Acted("no_such_action")
-        try:
-            given = json.loads(step.value or "{}")
-        except ValueError:
-            return Acted("invalid_argument")
-        if not isinstance(given, dict):
+        given = _object_of(step.value)
+        if given is None:
+            self.seen = "The argument is no JSON object."
             return Acted("invalid_argument")
         answer = self._call(step.action or "", given)
         self.seen = _text_of(answer)[:CHARACTERS]
@@ -102,7 +100,10 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
         stack.callback(portal.call, web.aclose)
         client = Client(streamable_http_client(address, http_client=web), read_timeout_seconds=TIMEOUT_S)
         try:
-            stack.enter_context(portal.wrap_async_context_manager(client))
+            opened = portal.wrap_async_context_manager(client)
+            opened.__enter__()
+            # What a run raises must not reach the protocol's tasks, which would wrap it.
+            stack.callback(opened.__exit__, None, None, None)
             tools = portal.call(client.list_tools).tools
         except Exception as problem:  # a group of whatever the protocol's tasks raised
             raise _down(address, "tools/list", problem) from problem
@@ -113,9 +114,21 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
         yield ToolSurface(address, portal, client, tuple(map(_action_of, tools)))
 
 
+def _object_of(argument: str | None) -> dict[str, Any] | None:
+    """The JSON object of an argument, empty without one; None if it is none."""
+    try:
+        given = json.loads(argument or "{}")
+    except ValueError:
+        return None
+    return given if isinstance(given, dict) else None
+
+
 def _action_of(tool: Tool) -> ActionSpec:
-    schema = json.dumps(tool.input_schema.get("properties", {}), ensure_ascii=False, sort_keys=True)
     about = " ".join((tool.description or tool.title or tool.name).split())
+    fields = tool.input_schema.get("properties")
+    if not fields:
+        return ActionSpec(tool.name, about[:LONGEST_ABOUT], "none")
+    schema = json.dumps(fields, ensure_ascii=False, sort_keys=True)
     return ActionSpec(tool.name, f"{about} The fields of its object: {schema}"[:LONGEST_ABOUT], "json")
 
 

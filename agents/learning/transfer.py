@@ -5,7 +5,7 @@ The copy is a piece of its own, with its own occasion and its own evidence. So e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from eventlog.events import PieceKind, Template
@@ -22,11 +22,16 @@ LEAST_SHARE_ELSEWHERE: Final = 500_000
 
 
 def transfer(
-    environment: str, lessons: Iterable[OccasionPiece], failing: Iterable[Template], runs: Mapping[str, str]
+    environment: str,
+    lessons: Iterable[OccasionPiece],
+    failing: Iterable[Template],
+    runs: Mapping[str, str],
+    decided: Collection[str] = (),
 ) -> tuple[Captured, ...]:
     """For each failing task the promoted lesson of another cluster or site that shares most words with it, if any does.
 
-    Lessons of the same site go before those of others. Skills and instructions are not copied.
+    Lessons of the same site go before those of others, and of each those whose copy is not among the `decided` pieces,
+    which had their trials, before the rest. Skills and instructions are not copied.
     `runs` names a failed run of each failing template, by id: it proposes the copy, and so is no evidence about it.
     """
     held = sorted(set(lessons), key=lambda each: each.piece)
@@ -36,8 +41,9 @@ def transfer(
         fitting = [each for each in held if _fits(each, environment, template, shares[each.piece])]
         if fitting:
             near = [each for each in fitting if not _is_foreign(each, environment)]
-            best = min(near or fitting, key=lambda each: (-shares[each.piece], -each.wins, each.piece))
-            copy = _copy(best, environment, template, runs[template.template_id])
+            ordered = sorted(near or fitting, key=lambda each: (-shares[each.piece], -each.wins, each.piece))
+            copies = [_copy(each, environment, template, runs[template.template_id]) for each in ordered]
+            copy = next((each for each in copies if each.name not in decided), copies[0])
             found.setdefault(copy.name, copy)
     return tuple(found[name] for name in sorted(found))
 

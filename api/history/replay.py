@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from agents.executors import plan as plan_executor
 from agents.executors.browser import executor as browser_executor
 from agents.executors.kits import find_kits
+from agents.executors.policy import TOOLS_NAME
 from agents.learning.embeddings import Embedded, by_words
 from agents.learning.memory import forget_everything, rebuild_memory
 from agents.learning.retrieval import overlay_memory
@@ -39,6 +40,9 @@ from .run_inputs import RunInputs, memory_at_start, saying_of, telling_of, templ
 
 WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
+
+_ASKED_AGAIN: Final = (POLICIES - {TOOLS_NAME}) | {DEMONSTRATION}
+"""Executors whose model is asked again, and answered from the record. The tools of a site are in no record."""
 
 REPLAYED: Final = frozenset(
     {*WALKED, *POLICIES, DEMONSTRATION, AGENT, REMOTE, *(name for kit in find_kits() for name in kit.executors)}
@@ -97,7 +101,7 @@ def recording_of(
 def _kept_run(inputs: RunInputs, events: Sequence[Recorded]) -> KeptRun | None:
     """What a record holds of a run that is not played again; None for one that is."""
     started = inputs.started
-    if started.executor in {*POLICIES, DEMONSTRATION} or (started.executor in WALKED and not _changes_in_place(events)):
+    if started.executor in _ASKED_AGAIN or (started.executor in WALKED and not _changes_in_place(events)):
         return None
     calls = tuple(item.event for item in events if isinstance(item.event, ModelCalled))
     is_told = is_advised(started.executor)
@@ -114,7 +118,7 @@ def _changes_in_place(events: Sequence[Recorded]) -> bool:
 def _conversation(inputs: RunInputs, events: Sequence[Recorded]) -> Conversation | None:
     """The conversation of a policy's run or a demonstration, with what it is told now; None for another run."""
     started, blobs = inputs.started, inputs.blobs
-    if started.executor not in {*POLICIES, DEMONSTRATION}:
+    if started.executor not in _ASKED_AGAIN:
         return None
     calls = [item.event for item in events if isinstance(item.event, ModelCalled) and item.event.role == "policy"]
     if not calls:

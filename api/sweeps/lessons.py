@@ -78,14 +78,16 @@ def _transfer_lessons(
 ) -> tuple[Captured, ...]:
     """What was promoted, for the sweep's failing tasks: lessons of other clusters, and changes of plans in words."""
     failed = {spec.template: spec.spec_id for spec in reversed(sweep.specs) if _has_failed(graded, spec)}
-    promoted = (state for state in candidacies(views).values() if state.status == "promoted")
+    states = candidacies(views)
+    promoted = (state for state in states.values() if state.status == "promoted")
+    decided = {key for key, state in states.items() if state.status != "candidate"}
     loaded = (load_piece(state, content_reader(house.blobs)) for state in promoted)
     pieces = [piece for piece in loaded if piece is not None]
     lessons = [piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.is_in_words]
     changes = [piece for piece in pieces if piece not in lessons]
     failing = [template for template in sweep.templates if template.template_id in failed]
     said = (say_promoted(sweep.environment, each, changes, failed[each.template_id]) for each in failing)
-    return (*transfer(sweep.environment, lessons, failing, failed), *chain.from_iterable(said))
+    return (*transfer(sweep.environment, lessons, failing, failed, decided), *chain.from_iterable(said))
 
 
 def _has_failed(graded: Mapping[str, RewardState], spec: Spec) -> bool:

@@ -106,18 +106,17 @@ def test_a_few_successors_are_asked_for_each_about_a_run_of_its_own_and_once_eve
 ) -> None:
     (task,) = task_of(helpdesk)
     other = task.model_copy(update={"template_id": "helpdesk.elsewhere", "cluster": "elsewhere"})
-    executor = follower(helpdesk)
+    executor, course = follower(helpdesk), replace(COURSE, rule=PairedRule.current())
     drawn = SeedSweep("s1", (task, other), SEEDS, 2)
-    sweep = plan(house, house.views(), "helpdesk", drawn, rng_seed=1, executor=executor, kinds=COURSE.kinds)
-    play_sweep(house, helpdesk, sweep, COURSE, Quiet(), executor)
+    sweep = plan(house, house.views(), "helpdesk", drawn, rng_seed=1, executor=executor, kinds=course.kinds)
+    play_sweep(house, helpdesk, sweep, course, Quiet(), executor)
     runs = asked_about(house)
     assert len(runs) == len(set(runs)) == len(writer.asked) == MOST_PROPOSED
     (event,) = proposed(house)
     assert event.run in runs
-    assert isinstance(event.rule, PairedRule)
     assert event.rule == PairedRule.current().racing()
     assert len({run.split("__")[1] for run in runs}) == 1
-    learn_from(house, sweep, COURSE)
+    learn_from(house, sweep, course)
     assert (len(writer.asked), len(proposed(house))) == (MOST_PROPOSED, 1)
 
 

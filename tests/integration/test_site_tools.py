@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+import typer
 
+from api.cli.agent_options import SightName, sight_of
 from api.cli.main import run_command
+from api.history.replay import replay_run
 from api.house import House
-from api.sweeps.executors import options_of
+from api.sweeps.executors import Way, options_of
 from eventlog.events import Event, RewardGraded, RunMissing, RunStarted, StepTaken, SweepPlanned
 from tests.conftest import Database
 from tests.model_server import Asked, ModelServer, model_server
@@ -30,16 +33,16 @@ def say(action: str, **given: str) -> str:
 
 def shop_by_tools(asked: Asked) -> str:
     """Tries a tool that is not there and a jacket that is not sold, then buys the cheapest one."""
-    said = [text for text in ("no_such_action", "no jacket is called", "Bought.") if text in asked.text]
+    said = [text for text in ("The actions are", "no jacket is called", "Bought.") if text in asked.text]
     prices = re.findall(r'"(jacket-\d+)": (\d+)', asked.text)
     match (said, bool(prices)):
         case ([], _):
             return say("fly", to="Rome")
-        case (["no_such_action"], _):
+        case (["The actions are"], _):
             return say("buy", jacket="coat")
-        case (["no_such_action", _], False):
+        case ([_, "no jacket is called"], False):
             return say("list_jackets")
-        case (["no_such_action", _], True):
+        case ([_, "no jacket is called"], True):
             return say("buy", jacket=min(prices, key=lambda each: int(each[1]))[0])
     return say("finish")
 
@@ -84,6 +87,8 @@ def flywheel(
         return code, "".join(capsys.readouterr())
 
     assert run("env", "add", "shop", *shop.place, "--suite", str(tasks))[0] == 0
+    code, said = run("env", "probe", "shop")
+    assert code == 0, said
     return run
 
 
@@ -101,16 +106,17 @@ def test_a_policy_calls_the_tools_of_a_site_and_each_call_is_a_step_of_a_run_tha
     assert {each.executor for each in events(house, RunStarted)} == {"policy-tools"}
     first = [each for each in events(house, StepTaken) if each.run.endswith("seed0__s0")]
     assert [(each.action, each.outcome) for each in first] == [
-        ("fly", "no_such_action"),
         ("buy", "invalid_argument"),
         ("list_jackets", "ok"),
         ("buy", "ok"),
         ("finish", "ok"),
     ]
-    prompt = model.asked[0].text
+    prompt = next(each.text for each in model.asked if "list_jackets" in each.text)
     assert "- list_jackets: List the jackets with their prices in dollars." in prompt
     assert '"jacket": {"title": "Jacket", "type": "string"}' in prompt
     (planned,) = events(house, SweepPlanned)
+    again = replay_run(house.store, house.blobs, house.views, planned.specs[0].spec_id)
+    assert again.divergence is None
     assert options_of(planned) == "--executor policy --sight tools --model my-model"
 
 
@@ -124,6 +130,7 @@ def test_a_site_without_tools_makes_the_run_missing_and_says_what_was_asked(
     assert all("tools/list" in each.detail for each in missing), said
 
 
-def test_tools_are_for_a_policy_alone(flywheel: Flywheel) -> None:
-    code, said = flywheel("rollout", "sweep", "shop", "--sight", "tools", "--executor", "plan")
-    assert (code, "--sight tools is for a policy" in said) == (2, True), said
+def test_tools_are_for_a_policy_alone() -> None:
+    assert sight_of(SightName.TOOLS, Way.POLICY) == "tools"
+    with pytest.raises(typer.BadParameter, match="--sight tools is for a policy"):
+        sight_of(SightName.TOOLS, Way.PLAN)

@@ -137,3 +137,14 @@ def test_of_the_copies_of_one_lesson_those_are_promoted_that_help_where_they_are
             assert state.status == "promoted"
         elif effect < 0:
             assert state.status != "promoted"
+
+
+def test_after_the_best_lesson_was_tried_the_next_one_is_and_one_on_trial_keeps_its_turn() -> None:
+    first, second = lesson("clinic", "mail", "ask dentist letter"), lesson("clinic", "mail", "ask dentist")
+    failing, runs = [task("desk", "ask dentist letter")], {"t-desk": "run-1"}
+    (best,) = transfer("clinic", [first, second], failing, runs)
+    assert best.text == first.text
+    assert transfer("clinic", [first, second], failing, runs, ()) == (best,)
+    (after,) = transfer("clinic", [first, second], failing, runs, {best.name})
+    assert after.text == second.text
+    assert transfer("clinic", [first, second], failing, runs, {best.name, after.name}) == (best,)
