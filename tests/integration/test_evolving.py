@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -16,10 +17,12 @@ from agents.rollouts.sweep import SeedSweep
 from api.controllers.fast import Controller
 from api.history.replay import replay_run
 from api.house import House
+from api.sweeps import evolve
 from api.sweeps.evolve import MOST_PROPOSED
 from api.sweeps.jobs import pieces_of
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import learn_from, play_sweep
+from api.sweeps.reflect import record_answer
 from eventlog.events import EvaluationOpened, ModelCalled, PairedRule, PieceProposed, PieceTried, SweepPlanned
 from gate.promote import back
 from projections.memories import LOOSE, candidacies
@@ -101,23 +104,37 @@ def test_an_instruction_is_proposed_tried_judged_told_replayed_and_quarantined(
     assert pieces_of(house, artifact) == ()
 
 
-def test_a_few_successors_are_asked_for_each_about_a_run_of_its_own_and_once_even_if_learned_again(
-    house: House, helpdesk: EnvClient, writer: ModelServer
+class Died(BaseException):
+    """The process ended here."""
+
+
+def test_a_learner_that_dies_between_two_answers_asks_the_rest_about_the_same_cluster_and_nothing_twice(
+    house: House, helpdesk: EnvClient, writer: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (task,) = task_of(helpdesk)
     other = task.model_copy(update={"template_id": "helpdesk.elsewhere", "cluster": "elsewhere"})
     executor, course = follower(helpdesk), replace(COURSE, rule=PairedRule.current())
     drawn = SeedSweep("s1", (task, other), SEEDS, 2)
     sweep = plan(house, house.views(), "helpdesk", drawn, rng_seed=1, executor=executor, kinds=course.kinds)
-    play_sweep(house, helpdesk, sweep, course, Quiet(), executor)
-    runs = asked_about(house)
-    assert len(runs) == len(set(runs)) == len(writer.asked) == MOST_PROPOSED
+
+    def die_after(*given: Any, **named: Any) -> None:
+        record_answer(*given, **named)
+        raise Died
+
+    monkeypatch.setattr(evolve, "record_answer", die_after)
+    with pytest.raises(Died):
+        play_sweep(house, helpdesk, sweep, course, Quiet(), executor)
+    monkeypatch.setattr(evolve, "record_answer", record_answer)
+    assert len(asked_about(house)) == 1
+    for _ in range(2):
+        learn_from(house, sweep, course)
+        runs = asked_about(house)
+        assert len(runs) == len(set(runs)) == len(writer.asked) == MOST_PROPOSED
+        assert len({run.split("__")[1] for run in runs}) == 1
     (event,) = proposed(house)
-    assert event.run in runs
+    assert event.run == runs[0]
     assert event.rule == PairedRule.current().racing()
-    assert len({run.split("__")[1] for run in runs}) == 1
-    learn_from(house, sweep, course)
-    assert (len(writer.asked), len(proposed(house))) == (MOST_PROPOSED, 1)
+    assert len(list(house.store.read(types=["SweepEnded"]))) == 1
 
 
 def asked_about(house: House) -> list[str]:
