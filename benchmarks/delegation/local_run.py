@@ -39,7 +39,7 @@ CONFIG: Final = LoopConfig(
     budget=LoopLimits(
         max_loops=6, max_total_tokens=60_000, max_wall_time=1_800, max_depth=0, max_workers_per_iteration=2
     ),
-    max_tokens=320,
+    max_tokens=400,
     worker_rounds=2,
 )
 SLOWEST_ANSWER_S: Final = 900.0

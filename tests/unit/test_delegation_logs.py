@@ -10,7 +10,7 @@ import pytest
 
 from agents.delegation import prompts, wording
 from agents.delegation.prompts import WorkOrder
-from agents.delegation.skills import free_name, skills_in
+from agents.delegation.skills import catalogue_section, free_name, skills_in
 from agents.executors.delegation.errors import LoopPlayedOtherwise
 from agents.executors.delegation.journal import LoopJournal
 from agents.executors.delegation.replay import replay_loop
@@ -125,7 +125,7 @@ def test_a_replay_after_a_change_of_wording_says_so_and_reads_every_answer_again
     store, blobs = loop.journal.store, loop.journal.blobs
     same = replay_loop(store, blobs, "loop-1")
     assert (same.decisions, same.divergence, same.reworded) == (2, None, 0)
-    plain = prompts.catalogue_section
+    plain = catalogue_section
     with monkeypatch.context() as changed:
         changed.setattr(prompts, "catalogue_section", lambda lines: f"{plain(lines)}\nBe brief.")
         wording.prompt_wording.cache_clear()
