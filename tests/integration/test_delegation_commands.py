@@ -154,11 +154,31 @@ def test_a_model_that_is_gone_leaves_a_loop_that_resumes(flywheel: Flywheel, mod
         (("answer", "loop-none", "yes"), 1, "no delegation loop"),
         (("show", "loop-none"), 1, "No delegation loop"),
         (("replay", "loop-none"), 1, "no delegation loop"),
+        (("export", "loop-none", "out"), 1, "No delegation loop"),
+        (("run", "x", "--summary", "/no/such/folder/S.md"), 64, "there is no folder /no/such/folder"),
+        (("run", "x", "--output", "../report.md"), 64, "without a folder"),
     ],
 )
 def test_bad_input_gets_one_sentence(flywheel: Flywheel, words: tuple[str, ...], code: int, said: str) -> None:
     found, _, err = flywheel("delegate", *words)
     assert (found, said in err) == (code, True), err
+
+
+def test_the_files_of_a_result_go_out_to_a_folder(flywheel: Flywheel, models: ModelServer, tmp_path: Path) -> None:
+    def writing(asked: Asked) -> Reply:
+        if "You are a worker" in asked.text:
+            files = {"report.md": "# Report", "../../escape.md": "# Out"}
+            return json.dumps({"action": "answer", "findings": "written", "confidence": 0.9, "files": files})
+        return answer(asked)
+
+    models.answer = writing
+    out = flywheel("delegate", "run", "Report", "--autonomy", "A1", "--output", "report.md")[1]
+    loop, folder = out.partition(":")[0], tmp_path / "deep" / "out"
+    assert flywheel("delegate", "export", loop, str(folder))[0] == 0
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {"report.md": "# Report", "escape.md": "# Out"}
+    plain = flywheel("delegate", "run", "x", "--budget", "tokens=0")[1].partition(":")[0]
+    code, _, err = flywheel("delegate", "export", plain, str(folder))
+    assert (code, "has no files to write" in err) == (1, True)
 
 
 def test_a_budget_of_nothing_ends_at_once(flywheel: Flywheel) -> None:
