@@ -34,7 +34,7 @@ from trainer.checkpoint import Checkpoint
 pytestmark = [
     pytest.mark.serving,
     pytest.mark.llamacpp,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(600),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
