@@ -26,7 +26,7 @@ ANSWERS = {"ext-1": ("yes", "done"), "ext-2": ("no", "over")}
 def proxy(empty_house: House) -> Iterator[Proxy]:
     """A proxy through which two runs of one instance were played, two calls each, of which one passed."""
     said = iter([each for pair in zip(*ANSWERS.values(), strict=True) for each in pair])
-    tokens = {"model_tokenizer": TOKENIZER, "model_chat_template": TEMPLATE, "model_uncut": True}
+    tokens: dict[str, Any] = {"model_tokenizer": TOKENIZER, "model_chat_template": TEMPLATE, "model_uncut": True}
     with model_server(lambda _: next(said)) as upstream, proxied(empty_house, upstream, **tokens) as found:
         address, token, _ = found
         for turn in range(2):
