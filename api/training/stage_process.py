@@ -20,6 +20,8 @@ PROCESS_ENDED: Final = ProcessEnded.__name__
 """Error of a stage whose process died; it does not mean that its rows or its configuration are bad."""
 
 _TAIL: Final = 1500
+_EXIT_S: Final = 60.0
+"""Seconds that a process without a last line has to say why and to exit."""
 _OUT_OF_MEMORY: Final = ("can't allocate memory", "CUDA out of memory", "MemoryError", "std::bad_alloc")
 """Words of torch, Python and C++ where memory is short."""
 
@@ -41,21 +43,31 @@ def trainer_lines(request: Path) -> Generator[Line]:
             text=True,
         ) as process,
     ):
-        is_last, plan, kills = False, "nothing was said of its memory", _count_kills()
+        is_last, is_closed, plan, kills = False, False, "nothing was said of its memory", _count_kills()
         try:
             for text in process.stdout or ():
                 line: Line = json.loads(text)
                 plan = _plan_in_words(line) if line["kind"] == "memory" else plan
                 is_last = line["kind"] in {"saved", "failed"}
                 yield line
+            is_closed = True
         finally:
-            if process.poll() is None and not is_last:
+            if not is_last and not (is_closed and _exits(process)):
                 process.kill()
             _await_end(process)
         code = process.wait()
         if not is_last:
             complaints.seek(0)
             yield _last_line(code, complaints.read().decode(errors="replace").strip(), plan, kills)
+
+
+def _exits(process: subprocess.Popen[str]) -> bool:
+    """Wait for a process that closed its output, because it may still be saying what went wrong; False if it stays."""
+    try:
+        process.wait(_EXIT_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _last_line(code: int, said: str, plan: str, kills: int | None) -> Line:

@@ -13,7 +13,7 @@ from api.queries.facts import require
 from api.sweeps.executors import audience_of
 from api.sweeps.jobs import pieces_of
 from eventlog.blobs import Blob
-from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate, Decision, Rules
+from eventlog.events import Artifact, BenchmarkFrozen, BenchmarkTemplate, Rules
 from gate.benchmark import freeze_benchmark
 from gate.promote import freeze_into
 from projections.benchmarks import BENCHMARKS
@@ -36,7 +36,7 @@ class Judged:
     """
 
     evaluation: str
-    decision: Decision
+    decision: str
     champion: Mapping[int, bool]
     challenger: Mapping[int, bool]
     missing: int
@@ -104,4 +104,4 @@ def lines_told(scene: Scene, executor: Executor, artifact: Artifact, memory: Blo
     """What memory tells the executor's policy with the task."""
     scene.house.blobs.put([memory])
     pieces = pieces_of(scene.house, artifact)
-    return advice_lines(worth_telling(scene.task, SITE, pieces, audience_of(executor)))
+    return advice_lines(worth_telling(scene.task, SITE, pieces, require(audience_of(executor))))

@@ -119,6 +119,20 @@ def test_who_reads_the_lines_of_a_process_hears_how_it_died(tmp_path: Path, base
     assert "rows a pass" in last["message"]
 
 
+@pytest.mark.usefixtures("cold_starts")
+def test_a_process_that_closed_its_output_may_still_say_why_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python closes what a raising program wrote to before it prints why; on a busy machine that takes a while."""
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexec >&-\nsleep 0.3\necho 'no such optimizer' >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("api.training.stage_process.sys.executable", str(program))
+    with closing(trainer_lines(tmp_path / "request.json")) as lines:
+        (last,) = lines
+    assert last["message"] == "the process exited with code 3: no such optimizer"
+
+
 def test_a_process_ends_when_nobody_reads_its_lines_any_more(tmp_path: Path, base: Base) -> None:
     wanted = asked(tmp_path, base).model_copy(update={"config": LONG})
     file = written(tmp_path, wanted)
