@@ -106,7 +106,7 @@ def evolve_instruction(
     graded = plain_rewards(views, sweep)
     asked = _questions(house, views, sweep, graded)
     if isinstance(course.rule, PairedRule):
-        course = replace(course, rule=course.rule.racing())
+        course = replace(course, rule=course.rule.with_early_stop())
     with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
         if model is not None:
             for number, question in asked:

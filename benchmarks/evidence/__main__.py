@@ -126,7 +126,7 @@ def _rewrites(found: Measured, repetitions: int) -> None:
 
 def _raced(found: Measured, repetitions: int) -> None:
     """Instructions: the rule with the stricter futility stop, eight pieces in each group beside the same controls."""
-    rule = PRESENT.racing()
+    rule = PRESENT.with_early_stop()
     for base in (0.1, 0.3, 0.5, 0.7):
         chances = np.full((repetitions // ABREAST * ABREAST, rule.looks[-1]), base)
         null = simulate_trials(rule, base, chances, np.random.RandomState(8), ABREAST)

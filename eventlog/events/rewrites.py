@@ -141,7 +141,7 @@ class PairedRule(FrozenModel):
             futile=((20, 0), (30, 20), (40, 80), (50, 150)),
         )
 
-    def racing(self) -> PairedRule:
+    def with_early_stop(self) -> PairedRule:
         """This rule with a stricter futility stop from the fourth trial on, for pieces of which many are proposed.
 
         It promotes nothing that this rule would not. `make bench-evidence` measures its errors and its power.

@@ -133,7 +133,7 @@ def test_a_learner_that_dies_between_two_answers_asks_the_rest_about_the_same_cl
         assert len({run.split("__")[1] for run in runs}) == 1
     (event,) = proposed(house)
     assert event.run == runs[0]
-    assert event.rule == PairedRule.current().racing()
+    assert event.rule == PairedRule.current().with_early_stop()
     assert len(list(house.store.read(types=["SweepEnded"]))) == 1
 
 
