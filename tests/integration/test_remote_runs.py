@@ -333,7 +333,8 @@ def test_a_run_that_a_worker_gives_up_leaves_neither_its_instance_nor_answers(
     keeper.hand_out(ticket.state.resume)
     assert len(_lent_rows(other.house)) == 2
     terms = DispatchTerms(timeout_s=1)
-    SiteRunner(other.house, marketplace, "marketplace", terms, lost=pytest.fail).give_up(ticket)
+    runner = SiteRunner(other.house, marketplace, "marketplace", terms, lost=lambda error: pytest.fail(str(error)))
+    runner.give_up(ticket)
     assert [each.run for each in other.events("RunMissing")] == [asked.run]
     assert _lent_rows(other.house) == []
     marketplace.close(instance)
