@@ -3,7 +3,7 @@
 This file is appended to the shop's own code, up to its server, and started as a process.
 """
 
-# mypy: disable-error-code="name-defined"
+# mypy: disable-error-code="name-defined,untyped-decorator"
 # ruff: noqa: F821 (the names of the shop's own code)
 
 import json

@@ -79,9 +79,10 @@ class ToolSurface:
         from mcp import MCPError  # noqa: PLC0415 - an extra, imported on use
 
         try:
-            return self.portal.call(self.client.call_tool, name, given, TIMEOUT_S)
+            answer: CallToolResult = self.portal.call(self.client.call_tool, name, given, TIMEOUT_S)
         except (MCPError, OSError, httpx2.HTTPError) as problem:
             raise _down(self.address, name, problem) from problem
+        return answer
 
 
 @contextmanager
