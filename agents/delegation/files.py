@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, Final
@@ -26,6 +27,9 @@ MOST_ORPHANS: Final = 2
 LEAST_PARAGRAPHS: Final = 5
 LONG_PARAGRAPH: Final = 120
 MOST_REPEATED: Final = 0.2
+MOST_COMPARED: Final = 100_000
+"""Paragraphs are compared in so many characters of a text. Everything else takes time that grows as the text does."""
+
 _BINARY: Final = frozenset({"png", "jpg", "jpeg", "gif", "webp", "pdf", "xlsx", "docx", "pptx", "zip", "gz", "parquet"})
 _CODE: Final = frozenset(
     {"py", "js", "ts", "sh", "sql", "c", "h", "cpp", "java", "go", "rs", "rb", "yaml", "yml", "toml"}
@@ -33,11 +37,11 @@ _CODE: Final = frozenset(
 _PROSE: Final = frozenset({"md", "markdown", "txt", "rst"})
 _COMMENT: Final = re.compile(r"^\s*(?:#|//|--|/\*|\*|<!--)")
 _HEADING: Final = re.compile(r"^#{1,2} .+$", re.MULTILINE)
-_ANY_HEADING: Final = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-_ANCHOR: Final = re.compile(r"\]\(#([^)\s]+)\)")
+_ANY_HEADING: Final = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
+_ANCHOR: Final = re.compile(r"\]\(#([^)\s]{1,200})\)")
 _NOT_ANCHOR: Final = re.compile(r"[^\w\- ]")
-_FENCE: Final = re.compile(r"^\s*```", re.MULTILINE)
-_FENCED: Final = re.compile(r"^\s*```.*?^\s*```[^\n]*$", re.MULTILINE | re.DOTALL)
+_FENCE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
+_FENCED: Final = re.compile(r"^[ \t]*```.*?^[ \t]*```[^\n]*$", re.MULTILINE | re.DOTALL)
 
 
 def files_in(result: Mapping[str, Any]) -> dict[str, str]:
@@ -82,8 +86,8 @@ def _suffix_of(name: str) -> str:
 
 
 def repeats_itself(text: str) -> bool:
-    """True if a paragraph of a text follows itself."""
-    paragraphs = [each for each in text.split("\n\n")[:200] if len(each.split()) >= LOOP_WORDS]
+    """True if a paragraph of a text follows itself within its first `MOST_COMPARED` characters."""
+    paragraphs = [each for each in text[:MOST_COMPARED].split("\n\n")[:200] if len(each.split()) >= LOOP_WORDS]
     return any(simhash_similarity(before, after) >= LOOP_SIMILARITY for before, after in pairwise(paragraphs))
 
 
@@ -125,8 +129,8 @@ def _unsound_prose(text: str) -> str | None:
     if len(_FENCE.findall(text)) % 2:
         return "opens a block of code that it does not close"
     plain = _FENCED.sub("", text)
-    headings = _HEADING.findall(plain)
-    twice = next((each for each in headings if headings.count(each) > 1), None)
+    counts = Counter(_HEADING.findall(plain))
+    twice = next((each for each, count in counts.items() if count > 1), None)
     if twice is not None:
         return f"has the heading {twice[:60]!r} twice"
     if repeats_itself(plain):
@@ -142,4 +146,4 @@ def _unsound_prose(text: str) -> str | None:
 
 
 def _anchor_of(heading: str) -> str:
-    return _NOT_ANCHOR.sub("", heading).strip().lower().replace(" ", "-")
+    return _NOT_ANCHOR.sub("", heading.rstrip("# \t")).strip().lower().replace(" ", "-")

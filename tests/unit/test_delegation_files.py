@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -54,6 +55,33 @@ def test_a_file_that_is_useless_is_told_what_for(name: str, text: str, why: str 
     fault = file_fault(name, text)
     assert (fault is None) == (why is None), fault
     assert fault is None or why is None or why in fault
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a" + "\n" * 90_000 + "b", None),
+        ("# x" + " " * 90_000 + "y", None),
+        ("# a\n" + "](#" * 30_000, None),
+        ("".join(f"# {n}\n" for n in range(20_000)), None),
+        ("```\n" * 22_501, "does not close"),
+    ],
+    ids=["empty lines", "a heading of spaces", "open links", "headings", "fences"],
+)
+def test_no_text_of_a_worker_takes_long_to_judge(text: str, why: str | None) -> None:
+    """Each takes under a fifth of a second; a search that reads on from every line takes a minute."""
+    begun = time.process_time()
+    fault = file_fault("a.md", text)
+    assert time.process_time() - begun < 5
+    assert (fault is None) == (why is None)
+    assert why is None or why in str(fault)
+
+
+def test_a_heading_is_linked_to_whatever_closes_it() -> None:
+    closed = "# A b ##\n## C\t\n### D  e  \n"
+    links = "[x](#a-b) [y](#c) [z](#d--e) [no](#f) [none](#g)"
+    assert file_fault("a.md", closed + links) is None
+    assert "not there: f, g, h" in str(file_fault("a.md", f"{closed}{links} [nowhere](#h)"))
 
 
 def test_names_of_files_are_no_paths_and_what_is_no_text_is_no_file() -> None:
