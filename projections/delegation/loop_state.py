@@ -26,8 +26,8 @@ class Delegated(Struct, frozen=True, kw_only=True):
 
     `judged` is the mean over the workers of which anything says how sure they are; None if nothing says so of any.
     `least` is the lowest confidence of a worker, `weakest` that worker. `defects` are the categories that critiques
-    found, `critical` those of critical ones, and `planned` how much of the plan was done by then, in millionths (None
-    without a plan).
+    found and did not only note, `critical` those of critical ones, and `planned` how much of the plan was done by then,
+    in millionths (None without a plan).
     """
 
     iteration: int

@@ -130,7 +130,7 @@ def _signal(state: LoopState, row: EventRow) -> LoopState:
     ordered = sorted(state.returned, key=lambda each: each.worker)
     judged = [each.confidence for each in ordered if each.source != "missing"]
     weakest = min(ordered, key=lambda each: each.confidence, default=None)
-    defects = [each for result in ordered for each in result.defects]
+    defects = [each for result in ordered for each in result.defects if each["severity"] != "info"]
     done = Delegated(
         iteration=row.number("iteration"),
         confidence=row.number("confidence"),
@@ -223,7 +223,7 @@ def _fold(state: LoopState, row: EventRow) -> LoopState:
 
 LOOPS = Fold(
     name="loops",
-    version=4,
+    version=5,
     reads={
         "LoopOpened": (
             "loop",
