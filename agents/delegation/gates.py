@@ -59,10 +59,16 @@ class ProposedResult:
 
 
 def reject(completion: ProposedResult, config: LoopConfig) -> Rejection | None:
-    """The first gate that rejects a result, or None if it may end the loop. Ground truth overrides all but presence."""
+    """The first gate that rejects a result, or None if it may end the loop.
+
+    Ground truth overrides all but the presence of a result and of the files that were asked for.
+    """
     texts = list(_texts(completion.result))
     if not any(text.strip() for text in texts):
         return Rejection("presence", "the final result is empty")
+    missing = _missing_outputs(completion.files, config.completion)
+    if missing is not None:
+        return missing
     if completion.verdict is not None:
         return None if completion.verdict else Rejection("oracle", "the result does not solve the task")
     return (
@@ -82,13 +88,15 @@ def _form_rejection(completion: ProposedResult, texts: Sequence[str], config: Lo
     return Rejection("required_fields", f"the result lacks {', '.join(missing)}") if missing else None
 
 
+def _missing_outputs(files: Mapping[str, str], config: CompletionConfig) -> Rejection | None:
+    missing = [name for name in config.required_outputs if name not in files] if config.file_gates else []
+    return Rejection("required_outputs", f"the result lacks the file {', '.join(missing)}") if missing else None
+
+
 def _file_rejection(files: Mapping[str, str], config: CompletionConfig) -> Rejection | None:
-    """A file that has to be there and is not, or one that is useless. Only required files are judged, if any are."""
+    """A file that is useless. Only required files are judged, if any are."""
     if not config.file_gates:
         return None
-    missing = [name for name in config.required_outputs if name not in files]
-    if missing:
-        return Rejection("required_outputs", f"the result lacks the file {', '.join(missing)}")
     for name in config.required_outputs or sorted(files):
         fault = file_fault(name, files[name])
         if fault is not None:

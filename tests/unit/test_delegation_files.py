@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from agents.delegation.files import MOST_CHARS, MOST_FILES, file_fault, files_in, merge_files
+from agents.delegation.gates import ProposedResult, reject
 from agents.delegation.prompts import WorkOrder
 from agents.executors.delegation.workers import WorkDesk
 from agents.models.scripted import Scripted
@@ -147,6 +148,19 @@ def test_the_last_budgeted_loop_does_not_pass_the_gates_of_files() -> None:
     loop = a_loop([delegate("a"), complete()], writing({"a.md": "x"}), a_journal(asked_for("b.md", max_loops=2)))
     assert loop.run().status == "partial_complete"
     assert [gate for gate, _ in gates_of(loop)] == ["required_outputs"]
+
+
+@pytest.mark.parametrize("verdict", [True, False])
+def test_ground_truth_does_not_replace_a_file_that_was_asked_for(*, verdict: bool) -> None:
+    def found(config: LoopConfig, **files: str) -> str | None:
+        rejection = reject(ProposedResult({"answer": "42"}, (), (), verdict, files=files), config)
+        return None if rejection is None else rejection.gate
+
+    after = None if verdict else "oracle"
+    assert found(asked_for("report")) == "required_outputs"
+    assert found(asked_for("report"), report="TODO") == after
+    ungated = CompletionConfig(required_outputs=("report",), file_gates=False)
+    assert found(LoopConfig(completion=ungated)) == after
 
 
 @pytest.mark.parametrize("given", ["../a.md", "a/b.md", ".hidden", "", "chart.png", "x" * 200])
