@@ -14,8 +14,8 @@ Strategy = Literal["decompose_finer", "simplify", "reframe", "escalate"]
 Capability = Literal["network", "filesystem", "compute"]
 """Modules that a namespace of tools may import beyond the least. The sandbox has no network in any case."""
 
-FILE_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
-"""The name of a file in a result: no path."""
+FILE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,58}[A-Za-z0-9])?$"
+"""The name of a file in a result: no path, and as names are read from a worker's result."""
 
 _Window = Annotated[int, Field(ge=2, le=100)]
 _Namespace = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import typer
+from pydantic import ValidationError
 
 from agents.delegation.files import MOST_CHARS, MOST_FILES, file_fault, files_in, merge_files
 from agents.delegation.gates import ProposedResult, reject
@@ -161,6 +162,18 @@ def test_ground_truth_does_not_replace_a_file_that_was_asked_for(*, verdict: boo
     assert found(asked_for("report"), report="TODO") == after
     ungated = CompletionConfig(required_outputs=("report",), file_gates=False)
     assert found(LoopConfig(completion=ungated)) == after
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a", "a.md", "A_b-1.tar.gz", "a..b", "x" * 60, "x" * 61, "_x.md", "-x", ".x", "a-", "a.", "a_", "a b", "", "ä.md"],
+)
+def test_a_file_can_be_asked_for_if_a_worker_can_write_it_under_that_name(name: str) -> None:
+    try:
+        asked = asked_for(name).completion.required_outputs == (name,)
+    except ValidationError:
+        asked = False
+    assert asked == (list(files_in({"files": {name: "x"}})) == [name])
 
 
 @pytest.mark.parametrize("given", ["../a.md", "a/b.md", ".hidden", "", "chart.png", "x" * 200])
