@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from .files import files_in
+from .skills import listed_skills
+
 FINDING_KEYS: Final = ("findings", "result", "summary", "analysis", "answer", "output")
 LONGEST_FINDING: Final = 150
 LONGEST_RESULT: Final = 200_000
@@ -37,18 +40,23 @@ def compared_text(result: Mapping[str, Any]) -> str:
 
 
 def result_bytes(result: Mapping[str, Any]) -> bytes:
-    """A result as the bytes that are stored; one that is too long is stored as its beginning, with the first skills."""
+    """A result as the bytes that are stored.
+
+    One that is too long is stored as its beginning, with the first skills and the names of the files that it loses.
+    """
     text = json.dumps(result, sort_keys=True, ensure_ascii=False, default=str)
     if len(text) > LONGEST_RESULT:
-        short = {"error": "the result was too long", "result": text[:2_000], "skills_created": _first_skills(result)}
+        files = ", ".join(files_in(result))
+        error = f"the result was too long{f', and lost the files {files}' if files else ''}"
+        short = {"error": error, "result": text[:2_000], "skills_created": _first_skills(result)}
         text = json.dumps(short, sort_keys=True)
     return text.encode(errors="replace")
 
 
 def _first_skills(result: Mapping[str, Any]) -> list[Any]:
     """The skills of a result, as many as fit together."""
-    listed, kept, size = result.get("skills_created"), list[Any](), 0
-    for each in listed if isinstance(listed, list) else []:
+    kept, size = list[Any](), 0
+    for each in listed_skills(result):
         size += len(json.dumps(each, default=str))
         if size > LONGEST_RESULT:
             break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 LONGEST_SKILL: Final = 20_000
 LONGEST_SLUG: Final = 60
@@ -62,14 +62,19 @@ def catalogue_line(text: str) -> str:
     return next((line for line in lines if line and not line.startswith("#")), "")[:LONGEST_LINE]
 
 
+def listed_skills(result: Mapping[str, object]) -> list[Any]:
+    """What a worker's result lists as skills: under `skills_created`, else under `skills`."""
+    listed = result.get("skills_created", result.get("skills"))
+    return listed if isinstance(listed, list) else []
+
+
 def skills_in(result: Mapping[str, object], least_words: int) -> tuple[SkillText, ...]:
-    """The skills in a worker's result: of `skills_created`, else of `skills`. Short ones are left out.
+    """The skills in a worker's result. Short ones are left out.
 
     Of two with one heading the last stays. All without a heading have one name, and all of them stay.
     """
-    listed = result.get("skills_created", result.get("skills"))
     found: dict[str, SkillText] = {}
-    for each in listed[:50] if isinstance(listed, list) else []:
+    for each in listed_skills(result)[:50]:
         text = each.get("content") or each.get("text") if isinstance(each, Mapping) else each
         if not isinstance(text, str) or len(text.split()) < least_words:
             continue

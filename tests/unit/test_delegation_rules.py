@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -446,6 +447,16 @@ def test_findings_are_a_line_and_no_text_breaks_an_event() -> None:
     assert "\0" not in plain_line("\0" * 50)
     assert compared_text({"b": 1, "a": 2, "confidence": 0.5}) == compared_text({"a": 2, "b": 1, "confidence": 0.7})
     assert len(result_bytes({"x": "y" * 10**6})) < 10_000
+
+
+@pytest.mark.parametrize("key", ["skills_created", "skills"])
+def test_a_result_that_is_too_long_keeps_its_skills_and_names_the_files_that_it_loses(key: str) -> None:
+    files = {"b.md": "y" * 10**6, "../a.md": "x", "c.md": 7}
+    stored = json.loads(result_bytes({key: ["# Skill: A", {"content": "# Skill: B"}], "files": files}))
+    assert stored["skills_created"] == ["# Skill: A", {"content": "# Skill: B"}]
+    assert stored["error"] == "the result was too long, and lost the files b.md, a.md"
+    assert "files" not in stored
+    assert json.loads(result_bytes({"x": "y" * 10**6}))["error"] == "the result was too long"
 
 
 def test_the_journal_says_what_came_of_a_decision() -> None:
