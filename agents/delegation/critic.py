@@ -1,7 +1,7 @@
 """A critique by a model: what it is asked, and how its answer is read together with what the rules find. Pure.
 
-The model may find what no rule sees. It cannot talk away what a rule found, and a field that is there is not missing
-because it says so.
+The model may find what no rule sees. It cannot talk away what a rule found nor raise the score that rules gave, and a
+field that is there is not missing because it says so.
 """
 
 from __future__ import annotations
@@ -84,9 +84,8 @@ def read_critique(text: str, by_rules: Critique, result: Mapping[str, object]) -
         if isinstance(told, list)
         else []
     )
-    worst = min(score, by_rules.score) if by_rules.is_critical else score
     return Critique(
-        worst,
+        min(score, by_rules.score),
         (*by_rules.defects, *own),
         critic="model",
         prescribed=tuple(filter(None, prescribed))[:MOST_DEFECTS],

@@ -114,6 +114,10 @@ def test_a_model_cannot_talk_away_what_rules_found_nor_miss_what_is_there() -> N
     found = read_critique(GOOD, by_rules, result)
     assert found is not None
     assert (found.score, found.is_critical) == (by_rules.score, True)
+    unsure = critique({"findings": "x", "note": " "}, (), 0)
+    raised = read_critique(GOOD, unsure, {"findings": "x"})
+    assert raised is not None
+    assert (unsure.is_critical, unsure.score, raised.score) == (False, 700_000, 700_000)
     sound = critique({"table": [1]}, ("table",), MICRO)
     missing = read_critique(bad("missing_data", location="table"), sound, {"table": [1]})
     assert missing is not None
