@@ -180,7 +180,7 @@ def test_defects_that_recur_are_told_to_the_manager_and_end_the_loop_at_the_cap(
 
 def test_what_a_critic_only_notes_recurs_in_no_count() -> None:
     for severity, counted in (("info", ()), ("warning", ("stale",))):
-        loop = judged(Scripted(lambda _r, s=severity: bad("stale", s)), [delegate("a"), FAIL])
+        loop = judged(Scripted([bad("stale", severity)]), [delegate("a"), FAIL])
         assert [each.severity for each in returned(loop).defects] == [severity]
         (done,) = loop.journal.state.history
         assert (done.defects, done.critical) == (counted, ())
