@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from psycopg import sql
 from sqlalchemy import Engine, event
 
 from agents.envs.provider import known_sites
@@ -22,6 +23,8 @@ from api.house import House
 from api.queries.sweeps import names_planned_by, planned_by
 from api.sweeps.plan import first_facts
 from benchmarks.made import encoded_of_run
+from eventlog.database import single_statements
+from eventlog.postgres import holding_statement
 from eventlog.store import Append, EventStore, Position, Recorded
 from projections.rewrites import REWRITES
 from tests.golden.test_golden_samples import sample
@@ -129,6 +132,20 @@ def test_the_planner_is_told_which_markers_are_wanted(planted: House) -> None:
         assert planted.store.disowned_positions() == frozenset()
     (statement,) = (each for each, _values in executed if "dropped_markers" in each)
     assert "f.type = 'EventsDisowned'" in statement  # with a variable it expects an average type, and reads every event
+
+
+def test_no_other_event_is_looked_at_to_learn_that_no_token_was_changed(planted: House) -> None:
+    types = ("TokenIssued", "TokenRevoked")
+    assert not planted.store.may_hold(types, after=Position(1))
+    with single_statements(planted.engine) as cursor:
+        explain = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) {}").format(holding_statement(types))
+        looks = [cursor.execute(explain, {"after": 1}, prepare=True).fetchone() for _ in range(7)]
+    for look in looks:  # the last ones by a plan for any position
+        assert look is not None
+        plans = look[0] if isinstance(look[0], list) else json.loads(look[0])
+        assert _rows_of(plans[0]["Plan"]) < 20
+    planted.store.append([Append("prices", (sample("PriceBookSet"),), "test")])
+    assert planted.store.may_hold(("TokenIssued", "PriceBookSet"), after=Position(1))
 
 
 def test_the_plans_of_one_actor_are_found_without_a_look_at_those_of_others(planted: House) -> None:
