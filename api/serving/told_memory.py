@@ -70,13 +70,16 @@ class MemoryTeller:
         return told
 
     def _recall(self, opening: RunOpening) -> ToldMemory | None:
-        """What the run was told when it began, by its start in the log; None if it did not begin with memory."""
+        """What the run was told when it began, by its start in the log: nothing, if no memory is known of it.
+
+        None if it has not begun.
+        """
         first = self.house.store.first_of(f"run/{opening.run}")
         if first is None or not isinstance(first.event, RunStarted) or first.actor != opening.actor:
             return None
         artifact, applied = first.event.artifact, first.event.applied
         if artifact.memory.digest == NOTHING.digest:
-            return None
+            return ToldMemory(artifact, (), "")
         held = {each.piece: each for each in pieces_of(self.house, artifact) if isinstance(each, OccasionPiece)}
         told = tuple(held[each.piece] for each in applied if each.piece in held)
         return ToldMemory(artifact, applied, _paragraph_of(told))

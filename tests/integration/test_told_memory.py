@@ -101,6 +101,14 @@ def test_a_run_is_told_the_same_by_another_process_although_the_champion_moved(
     assert first == again != new == ASK
 
 
+def test_a_run_that_began_without_memory_is_told_none_later(proxy: tuple[Proxy, ModelServer]) -> None:
+    running, upstream = proxy
+    ask(running, "ext-late")
+    ask(running, "ext-late", **{"X-Flywheel-Memory": "marketplace"})
+    assert [each.text for each in upstream.asked] == [ASK, ASK]
+    assert messages_of(running[2], "ext-late")[0].applied == ()
+
+
 def test_an_unknown_site_is_refused_in_the_callers_dialect_and_begins_no_run(proxy: tuple[Proxy, ModelServer]) -> None:
     running, upstream = proxy
     with pytest.raises(openai.BadRequestError, match="a site that the log knows"):
