@@ -26,7 +26,7 @@ from ..serving.call_terms import CallTerms, configured_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
-from ..serving.errors import BadCall, PromptTooLarge, RunUnnamed, UpstreamAnswered
+from ..serving.errors import BadCall, PromptTooLarge, RunMisnamed, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
 from ..serving.local_upstream import LocalChampion, LocalUpstream
 from ..serving.told_memory import HEADER, MemoryTeller, with_memory
@@ -82,7 +82,7 @@ def routes() -> list[Route]:
 
 def _route_of(prefix: str, dialect: CallDialect) -> Route:
     async def endpoint(request: Request) -> Response:
-        run = request.path_params.get("run") or request.headers.get("x-flywheel-run") or _key_of(request)[1]
+        run = request.path_params.get("run") or request.headers.get("x-flywheel-run")
         return await _forward(request, house_of(request), dialect, run)
 
     return Route(f"{prefix}/{dialect.path}", endpoint, methods=["POST"])
@@ -208,10 +208,14 @@ def _key_of(request: Request) -> tuple[str, str]:
 
 
 def _run_opening(request: Request, token: TokenState, run: str | None) -> RunOpening:
-    """The caller's description of its run. Raises BadCall, RunUnnamed, ForeignRunName."""
+    """The caller's description of its run. Raises BadCall, RunMisnamed, RunUnnamed, ForeignRunName."""
     for fault in find_unstorable(request):
         expected = "text in UTF-8 without NUL characters"
         raise BadCall(where=" ".join(fault["loc"]), actual="text that no log can hold", expected=expected)
+    keyed = _key_of(request)[1]
+    if keyed and run and run != keyed:
+        raise RunMisnamed(actual=run, expected=keyed)
+    run = run or keyed
     if not run or len(run) > NAME_MOST:
         raise RunUnnamed
     group = request.headers.get("x-flywheel-group") or run

@@ -59,6 +59,11 @@ class RunUnnamed(FlywheelError):
     after the token in the key (TOKEN/ext-NAME)."""
 
 
+class RunMisnamed(FlywheelError):
+    """The request names the run {actual!r}, but its key is for {expected!r}: expected one run. Nothing was sent to the model. Take
+    the run out of the base URL and of X-Flywheel-Run, or out of the key."""
+
+
 class UpstreamRefused(FlywheelError):
     """The model server at {url} refused the key of this proxy (HTTP {actual}). Set FLYWHEEL_MODEL_KEY to a key that it accepts where
     `flywheel serve` runs."""

@@ -302,6 +302,8 @@ def test_each_wrong_call_is_refused_before_it_reaches_the_model(served: Callable
         ("/v1/chat/completions", bearer, good, 400),
         ("/v1/chat/completions", {"Authorization": f"Bearer {token}/mine"}, good, 403),
         ("/v1/chat/completions", {"Authorization": "Bearer fw_x/ext-1"}, good, 401),
+        ("/ext-1/v1/chat/completions", {"Authorization": f"Bearer {token}/ext-2"}, good, 400),
+        ("/v1/chat/completions", {"Authorization": f"Bearer {token}/ext-2", "X-Flywheel-Run": "ext-1"}, good, 400),
         ("/ext-1/v1/messages", {"x-api-key": token}, good, 503),
         ("/ext-1/v1/chat/completions", bearer, good | {"messages": []}, 400),
         ("/ext-1/v1/chat/completions", bearer, good | {"temperature": "hot"}, 400),
