@@ -131,7 +131,8 @@ class Means:
     index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
     of the site's plans are expected to record. `rule` is the promotion rule of
     proposals; `stopwatch` returns monotonic microseconds. Recovery `looks_for_hints` in failed runs of an executor that
-    is told memory. What somebody else grades is not graded here, nor is its end state kept (`grades`).
+    is told memory. What somebody else grades is graded here no more than its end state is
+    kept, or its fingerprint (`grades`).
     """
 
     environment: Environment
@@ -161,6 +162,11 @@ class Played:
     proposals: tuple[RewriteProposed | HintRecorded, ...]
     profile: bytes | None = None
     stands: bool = True
+
+
+_NO_STATE = "0" * 64
+_NOT_KEPT = Blob(JSON_TYPE, b'{"kept": false}')
+"""The end state of a run that somebody else grades: no list of changes, so nobody takes it for one without any."""
 
 
 def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
@@ -260,11 +266,11 @@ def _conduct(executor: Executor, assignment: Assignment, execution: Execution, u
 def _end_facts(job: Job, means: Means, instance: Instance, execution: Execution, wall: int) -> tuple[RunFinished, Blob]:
     mutations = means.environment.mutations(instance) if means.grades else ()
     told = [mutation.model_dump(mode="json") for mutation in mutations]
-    end_state = Blob(JSON_TYPE, json.dumps(told, sort_keys=True).encode())
+    end_state = Blob(JSON_TYPE, json.dumps(told, sort_keys=True).encode()) if means.grades else _NOT_KEPT
     event = RunFinished(
         run=job.run,
         status=execution.status,
-        fingerprint=_sha(means.environment.state(instance).fingerprint),
+        fingerprint=_sha(means.environment.state(instance).fingerprint) if means.grades else _NO_STATE,
         end_state=end_state.digest,
         mutations=len(mutations),
         usage=usage_of(execution, wall),

@@ -13,6 +13,7 @@ from projections.rewards import REWARDS
 from projections.runs import RUNS
 
 from .runs import unknown_run
+from .untold import is_sealed_elsewhere
 
 PREFIX: Final = "predict-"
 """How the sweeps of predictions begin."""
@@ -80,7 +81,7 @@ def prediction_status(store: EventStore, views: Views, run: str, parked: str | N
     elif state is not None and state.status == "missing":
         status, reason = "missing", _why_missing(store, run)
     elif state is not None and state.is_ended:
-        status, reason = "ungraded", state.status
+        status, reason = "ungraded", None if is_sealed_elsewhere(run) else state.status
     elif parked is not None:
         status, reason = "parked", parked
     else:

@@ -17,12 +17,12 @@ from projections.rewards import REWARDS, RewardState
 from projections.runs import OUTSIDE, RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
-from ..errors import RunSealed, Unknown
+from ..errors import RunSealed, RunSealedElsewhere, Unknown
 from .events import LoggedEvent, list_events
 from .facts import find_state
 from .paging import MOST_READ, filter_page
 from .sealed import hide_results
-from .untold import find_confirming, find_hidden, tell_status
+from .untold import find_confirming, find_hidden, is_sealed_elsewhere, tell_status
 
 if TYPE_CHECKING:
     from eventlog.events import Spec
@@ -237,6 +237,8 @@ def require_run(views: Views, run: str) -> RunState:
 
 def refuse_hidden_run(views: Views, run: str) -> None:
     """Raise RunSealed if what a run did may not be told."""
+    if is_sealed_elsewhere(run):
+        raise RunSealedElsewhere(run=run)
     state = views.get(RUNS, run)
     if state is not None and find_hidden(views, [state]):
         raise RunSealed(run=run, benchmark=state.benchmark)
@@ -255,7 +257,7 @@ def _mark_run(
     is_contaminated: bool,
     is_hidden: bool,
 ) -> MarkedRun:
-    told = {**asdict(run), **_UNTOLD, "status": tell_status(run)} if is_hidden else asdict(run)
+    told = {**asdict(run), **_UNTOLD, "status": tell_status(run), "is_sealed": True} if is_hidden else asdict(run)
     since = _since(withdrawn, run), _since(erased, run)
     return MarkedRun(**told, withdrawn=since[0], erased=since[1], contaminated=is_contaminated)
 

@@ -15,6 +15,8 @@ from projections.evaluations import EVALUATIONS
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS, VerdictState
 
+SEALED_ELSEWHERE: Final = "predict-sealed-"
+"""How the sweeps of runs begin that another Flywheel asked for and may not have told of."""
 ENDED: Final = "ended"
 """The status that is told of a sealed run that ended: how it ended may be its result."""
 
@@ -59,10 +61,20 @@ def find_playing(since: Views, views: Views) -> frozenset[str]:
 
 
 def find_hidden(views: Views, runs: Iterable[RunState]) -> frozenset[str]:
-    """Names of those of these runs whose results may not be told yet."""
+    """Names of those of these runs whose results may not be told yet.
+
+    Of a run that another Flywheel asked for as sealed nothing is ever told: its benchmark is not known here.
+    """
+    runs = tuple(runs)
+    foreign = frozenset(run.run for run in runs if is_sealed_elsewhere(run.run))
     sealed = {run.run: run.evaluation for run in runs if run.is_sealed and run.evaluation is not None}
     untold = find_untold(views, frozenset(sealed.values()))
-    return frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+    return foreign | frozenset(run for run, evaluation in sealed.items() if evaluation in untold)
+
+
+def is_sealed_elsewhere(run: str) -> bool:
+    """True for the name of a run that another Flywheel asked for as sealed."""
+    return run.startswith(SEALED_ELSEWHERE)
 
 
 def find_hidden_loops(views: Views, loops: Collection[str]) -> dict[str, RunState]:

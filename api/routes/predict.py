@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from anyio import current_time, sleep, to_thread
 from fastapi import APIRouter, Depends, Header, Request, Response
+from msgspec.structs import replace
 
 from agents.envs.contract import TaskText
 from agents.models.servers.plan import Challenger, challenger_from_suite
@@ -25,6 +26,7 @@ from ..house import House
 from ..queries import events as event_queries
 from ..queries import predictions as queries
 from ..queries.champion import present_champion
+from ..queries.sealed import hide_results
 from ..serving.challengers import find_challenger
 from ..sweeps.plan import first_facts
 from ..sweeps.predictions import (
@@ -41,6 +43,7 @@ from .bodies import hold_body
 from .errors import AppendTooLarge
 from .predict_body import PredictBody, body_schema, read_body
 from .problems import CUT, SLOW, problem_of
+from .roles import RUNS_OF_OTHERS, has_role
 from .schemas import answer_of
 
 router = APIRouter(prefix="/predict", tags=["predict"])
@@ -105,11 +108,19 @@ def prediction(house: HouseOf, run_id: Id) -> Response:
     summary="The events of a run that was asked for",
     responses={200: answer_of(event_queries.EventPage), 404: _UNKNOWN},
 )
-def prediction_logs(house: HouseOf, run_id: Id, after: AfterPosition = 0, limit: Limit = LIMIT) -> Response:
-    """`{"events": [...], "next": position}` in order: pass `next` as `after` for the following page."""
+def prediction_logs(
+    house: HouseOf, token: Caller, run_id: Id, after: AfterPosition = 0, limit: Limit = LIMIT
+) -> Response:
+    """`{"events": [...], "next": position}` in order: pass `next` as `after` for the following page.
+
+    Those of a run that was asked for as sealed tell what it did to the role `operate` alone, which may ask for runs.
+    """
     queries.planned_prediction(house.store, run_id)
     head = house.store.head()
-    return reply(event_queries.list_events(house.store, head, after=after, limit=limit, stream=f"run/{run_id}"))
+    page = event_queries.list_events(house.store, head, after=after, limit=limit, stream=f"run/{run_id}")
+    if not has_role(token, RUNS_OF_OTHERS):
+        page = replace(page, events=hide_results(house.views(), page.events))
+    return reply(page)
 
 
 @router.post(

@@ -27,6 +27,7 @@ from ..environments.suites import seeds_on
 from ..errors import NoModel, NotPredicted, NotResumable, PredictionDiffers
 from ..house import House
 from ..queries.predictions import PREFIX, planned_prediction, prediction_status, prediction_stream, terms_of
+from ..queries.untold import SEALED_ELSEWHERE
 from .jobs import jobs_of
 from .models import local_folder
 from .plan import first_facts, kept_to_judge
@@ -118,7 +119,8 @@ def _earlier_run(house: House, stream: str, asked: Prediction) -> str | None:
 def _plan(house: House, asked: Prediction, stream: str) -> str | None:
     """Append the plan and the request and queue the job, all or nothing; None if somebody else was faster."""
     own = stream.removeprefix("request/")
-    sweep = PREFIX + (own if asked.group is None else f"group-{_name_of(asked.by, asked.group)}")
+    named = own if asked.group is None else f"group-{_name_of(asked.by, asked.group)}"
+    sweep = (SEALED_ELSEWHERE if asked.is_sealed else PREFIX) + named
     before = [each.event for each in house.store.read(stream=f"sweep/{sweep}") if isinstance(each.event, SweepPlanned)]
     views = house.views()
     event = _event(house, views, sweep, asked, before)

@@ -16,6 +16,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from pydantic import SecretStr
 
@@ -31,10 +32,13 @@ from agents.rollouts.dispatching.lent_instances import LentInstance, find_lent, 
 from agents.rollouts.dispatching.profiles import TableKeeper
 from agents.rollouts.dispatching.queue import JobTicket
 from api.cli.main import run_command
+from api.errors import RunSealed
 from api.house import House
+from api.queries.runs import refuse_hidden_run
 from api.sweeps.plan import first_facts
 from api.sweeps.remote import log_name
 from api.sweeps.worker import SiteRunner
+from api.tokens import issue
 from eventlog.database import open_engine
 from eventlog.events import ModelCalled, RunFinished, RunMissing, RunStarted
 from eventlog.postgres import PostgresStore
@@ -181,24 +185,47 @@ def test_another_flywheel_plays_a_sweep_and_both_arms_by_their_weights_and_the_g
         saved.digest: f"m1+{saved.digest[:12]}-served",
     }
     assert {each.executor for each in started.values()} == {"remote"}
-    _same_in_both_logs(joined, other)
     sealed = {each.run for each in other.events("RunTermsSet") if each.is_sealed}
+    _same_in_both_logs(joined, other, sealed)
+    _untold(other, sealed)
     assert len(sealed) == len(arms) > 0
     told = [each.run for each in other.events("RewardGraded")]
     assert len(told) == 2  # those of the sweep
     assert not sealed & set(told)
     kept = {each.run: other.house.blobs.get(each.end_state).body for each in other.events("RunFinished")}
-    assert {kept[run] for run in sealed} == {b"[]"}
+    assert {kept[run] for run in sealed} == {b'{"kept": false}'}
+    assert {each.fingerprint for each in other.events("RunFinished") if each.run in sealed} == {"0" * 64}
     known = {joined.blobs.get(each.end_state).body for each in events(joined, "RunFinished") if each.run in arms}
     assert len(known) > 1  # here it is known what they changed
 
 
-def _same_in_both_logs(house: House, other: RemoteSide) -> None:
-    """What the second played is what the first recorded: the same ends of instances, steps, calls and blobs."""
+def _untold(other: RemoteSide, sealed: set[str]) -> None:
+    """Who may not ask for runs there learns of sealed ones that they ended, and nothing else."""
+    reader = {"Authorization": f"Bearer {issue(other.house.store, 'reader', 'test', 'read')}"}
+    run = min(sealed)
+    with httpx2.Client(base_url=f"{other.url}/v1", headers=reader) as rest:
+        row = rest.get(f"/runs/{run}").json()
+        assert (row["run"]["status"], row["run"]["steps"], row["run"]["mutations"]) == ("ended", None, None)
+        for logged in (row, rest.get(f"/predict/{run}/logs").json(), rest.get(f"/events?stream=run/{run}").json()):
+            assert {each["type"] for each in logged["events"]} == {"RunStarted", "InstanceReset"}
+        status = rest.get(f"/predict/{run}").json()
+        assert (status["status"], status["reason"]) == ("ungraded", None)
+    with pytest.raises(RunSealed, match="another Flywheel asked"):
+        refuse_hidden_run(other.house.views(), run)
+
+
+def _same_in_both_logs(house: House, other: RemoteSide, sealed: set[str]) -> None:
+    """What the second played is what the first recorded: the same ends of instances, steps, calls and blobs.
+
+    The second knows no ends of sealed runs.
+    """
+    arms = {each.run for each in events(house, "RunStarted") if each.arm is not None}
     both = []
     for log in (house.store, other.house.store):
         found = [each.event for each in log.read(types=["RunFinished", "StepTaken", "ModelCalled"])]
-        finished = Counter(each.fingerprint for each in found if isinstance(each, RunFinished))
+        finished = Counter(
+            each.fingerprint for each in found if isinstance(each, RunFinished) and each.run not in sealed | arms
+        )
         answers = Counter(each.completion for each in found if isinstance(each, ModelCalled))
         both.append((finished, answers, sum(each.type == "StepTaken" for each in found)))
     assert both[0] == both[1]
