@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 PAGE_TYPE = "text/plain; charset=utf-8"
 PNG_TYPE = "image/png"
 JSON_TYPE = "application/json"
+NO_STATE = "0" * 64
+"""The fingerprint of a state that is not kept."""
+NOT_KEPT = Blob(JSON_TYPE, b'{"kept": false}')
+"""An end state that is not kept: no list of changes, so that nobody takes it for one without any."""
 
 StepFact = StepTaken | ModelCalled | StepVerified
 

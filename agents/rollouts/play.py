@@ -52,7 +52,7 @@ from ..plans import Overlaid, Piece, plan_bytes
 from ..rewards import Conduct, compute_reward, conduct_of, steps_planned
 from ..suites.tasks import NO_OPERATIONS, Operations
 from .drawing import drawing_seed
-from .facts import JSON_TYPE, execution_facts, usage_of
+from .facts import JSON_TYPE, NO_STATE, NOT_KEPT, execution_facts, usage_of
 from .missing import missing_cause
 from .recovery_facts import NOTHING, Looking, Recovery, look_for_hints, recover_run
 from .step_term import step_term
@@ -164,11 +164,6 @@ class Played:
     stands: bool = True
 
 
-_NO_STATE = "0" * 64
-_NOT_KEPT = Blob(JSON_TYPE, b'{"kept": false}')
-"""The end state of a run that somebody else grades: no list of changes, so nobody takes it for one without any."""
-
-
 def start_facts(job: Job, executor: str = plan_executor.NAME) -> tuple[RunStarted, Blob]:
     """First event of a run, and the blob of the plan that it will execute."""
     executed = job.overlay_plan()
@@ -266,11 +261,11 @@ def _conduct(executor: Executor, assignment: Assignment, execution: Execution, u
 def _end_facts(job: Job, means: Means, instance: Instance, execution: Execution, wall: int) -> tuple[RunFinished, Blob]:
     mutations = means.environment.mutations(instance) if means.grades else ()
     told = [mutation.model_dump(mode="json") for mutation in mutations]
-    end_state = Blob(JSON_TYPE, json.dumps(told, sort_keys=True).encode()) if means.grades else _NOT_KEPT
+    end_state = Blob(JSON_TYPE, json.dumps(told, sort_keys=True).encode()) if means.grades else NOT_KEPT
     event = RunFinished(
         run=job.run,
         status=execution.status,
-        fingerprint=_sha(means.environment.state(instance).fingerprint) if means.grades else _NO_STATE,
+        fingerprint=_sha(means.environment.state(instance).fingerprint) if means.grades else NO_STATE,
         end_state=end_state.digest,
         mutations=len(mutations),
         usage=usage_of(execution, wall),

@@ -25,17 +25,18 @@ def remote_policies(
 ) -> Iterator[RemotePolicies]:
     """The policies of another Flywheel. At the first Ctrl-C their runs are called off there.
 
-    Raises WrongWay without the log that the runs are of, NoRemote, BadEndpoint.
+    Raises WrongWay without the log that the runs are of, NoRemote, BadEndpoint, ArchiveMissing.
     """
     if log is None:
         raise WrongWay(actual=REMOTE, expected="policy")
     if settings.remote_url is None or settings.remote_token is None:
         name = "FLYWHEEL_REMOTE_URL" if settings.remote_url is None else "FLYWHEEL_REMOTE_TOKEN"
         raise NoRemote(actual=name)
+    origin = log_name(log)  # now, so that a command ends at once whose log has its first event in a lost archive
     terms = RemoteTerms(
         store=settings.remote_store,
         minutes=settings.remote_minutes,
-        origin=cache(lambda: log_name(log)),
+        origin=cache(lambda: origin or log_name(log)),
         model=settings.remote_model if model is None else model,
         dollars=settings.remote_dollars,
         offers_logprobs=settings.remote_logprobs,

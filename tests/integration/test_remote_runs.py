@@ -39,6 +39,7 @@ from api.sweeps.plan import first_facts
 from api.sweeps.remote import log_name
 from api.sweeps.worker import SiteRunner
 from api.tokens import issue
+from eventlog.archive.errors import ArchiveMissing
 from eventlog.database import open_engine
 from eventlog.events import ModelCalled, RunFinished, RunMissing, RunStarted
 from eventlog.postgres import PostgresStore
@@ -385,6 +386,21 @@ def test_a_log_keeps_its_name_on_another_machine_and_at_another_address(house: H
     elsewhere.dispose()
     assert named == log_name(house.store) == next(house.store.read_stored(upto=Position(1))).chain.hex()
     assert named != log_name(empty_house.store)
+
+
+def test_a_log_whose_first_event_is_in_a_lost_archive_is_refused_before_a_run_begins(
+    own: House, where: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def lost(_store: PostgresStore, **_asked: Any) -> Any:
+        raise ArchiveMissing(first=1, last=9, folder="/gone", actual="which is missing")
+
+    monkeypatch.setenv("FLYWHEEL_REMOTE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("FLYWHEEL_REMOTE_TOKEN", "fw_x")
+    monkeypatch.setattr(PostgresStore, "read_stored", lost)
+    words = ["rollout", "sweep", "marketplace", "--sweep", "s1", "--task", PHONE, "--seeds", "1", "--siblings", "1"]
+    assert run_command([*words, *where]) == 1
+    assert "FLYWHEEL_ARCHIVE" in capsys.readouterr().err
+    assert events(own, "SweepPlanned", "RunStarted") == []
 
 
 def test_a_dead_flywheel_makes_the_runs_missing_and_the_command_says_why(
