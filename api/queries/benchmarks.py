@@ -26,7 +26,10 @@ WAY_OUT = "List them with `flywheel benchmark list` or GET /v1/benchmarks."
 
 
 class BenchmarkRow(BenchmarkState, frozen=True, kw_only=True):
-    """A benchmark with its size, and whether it can still promote: `standing` says so in words."""
+    """A benchmark with its size, and whether it can still promote: `standing` says so in words.
+
+    Both tell of the sealed part only whether the champion passed all of it, by which no challenger can be chosen.
+    """
 
     sealed: int
     visible: int
