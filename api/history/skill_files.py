@@ -16,6 +16,7 @@ from projections.engine.paging import page_states
 
 from ..errors import BadSkillFile
 from ..house import House
+from ..queries.loops import tell_writers
 
 ACTOR = "person"
 LEAST_WORDS = 30
@@ -31,11 +32,12 @@ class ImportedSkills:
 
 
 def export_skills(house: House, folder: Path) -> tuple[str, ...]:
-    """Write the latest version of every skill to a folder, as NAME.md. Returns the names."""
+    """Write the latest version of every skill that may be told of to a folder, as NAME.md. Returns the names."""
     folder.mkdir(parents=True, exist_ok=True)
     names: list[str] = []
-    for page in page_states(house.views(), SKILLS):
-        for name, state in page.items():
+    views = house.views()
+    for page in page_states(views, SKILLS):
+        for name, state in tell_writers(views, page).items():
             (folder / f"{name}.md").write_bytes(house.blobs.get(state.content).body)
             names.append(name)
     return tuple(names)

@@ -78,7 +78,7 @@ class SkillList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SkillAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """A skill, its text, the addresses of its versions, and the evidence for it as a piece of memory."""
+    """A skill, its text, and the evidence for it as a piece of memory."""
 
     skill: SkillState
     text: str
@@ -141,7 +141,7 @@ def result_files(views: Views, blobs: BlobStore, loop: str) -> dict[str, str]:
 def list_skills(views: Views, now: datetime, *, after: str | None = None, limit: int | None = None) -> SkillList:
     """A page of the latest skills by name, without those of runs that may not be told of; standing at `now`."""
     most = sys.maxsize if limit is None else limit
-    page, following = filter_page(views, SKILLS, partial(_tell_writers, views), after=after, limit=most, most_read=None)
+    page, following = filter_page(views, SKILLS, partial(tell_writers, views), after=after, limit=most, most_read=None)
     standings = standings_of_skills(views, now) if page else {}
     rows = (SkillRow(**asdict(state), memory=standings.get(name, ())) for name, state in page.items())
     return SkillList(skills=tuple(rows), next=following)
@@ -159,7 +159,7 @@ def show_skill(store: EventStore, blobs: BlobStore, views: Views, skill: str, no
 def list_tools(views: Views, *, after: str | None = None, limit: int | None = None) -> ToolList:
     """A page of the latest tools by name, without those that runs wrote which may not be told of."""
     most = sys.maxsize if limit is None else limit
-    page, following = filter_page(views, TOOLS, partial(_tell_writers, views), after=after, limit=most, most_read=None)
+    page, following = filter_page(views, TOOLS, partial(tell_writers, views), after=after, limit=most, most_read=None)
     return ToolList(tools=tuple(page.values()), next=following)
 
 
@@ -181,7 +181,7 @@ def _refuse_hidden_writer(views: Views, loop: str | None) -> None:
         refuse_hidden_loop(views, loop)
 
 
-def _tell_writers(views: Views, page: dict[str, W]) -> dict[str, W]:
+def tell_writers(views: Views, page: dict[str, W]) -> dict[str, W]:
     """Those skills or tools whose latest version is not of a loop that may not be told of."""
     hidden = find_hidden_loops(views, {state.loop for state in page.values() if state.loop is not None})
     return {name: state for name, state in page.items() if state.loop not in hidden}

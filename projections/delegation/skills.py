@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from ..engine.projection import EventRow, Fold, FoldState
 from .budgets import loop_stream
 
-KEPT_VERSIONS = 50
-
 
 class SkillEntry(Struct, frozen=True, kw_only=True):
     """A skill in a catalogue: version, one line, address of its text, who wrote it."""
@@ -28,7 +26,7 @@ class SkillCatalogue(FoldState, frozen=True, kw_only=True):
 
 
 class SkillState(FoldState, frozen=True, kw_only=True):
-    """The latest version of a skill, and the addresses of its versions, oldest first. `loop` None: imported."""
+    """The latest version of a skill. `loop` None: imported."""
 
     skill: str = ""
     loop: str | None = None
@@ -37,7 +35,6 @@ class SkillState(FoldState, frozen=True, kw_only=True):
     line: str = ""
     words: int = 0
     content: str = ""
-    versions: tuple[str, ...] = ()
     since: int = 0
 
 
@@ -59,7 +56,6 @@ def _catalogue(state: SkillCatalogue, row: EventRow) -> SkillCatalogue:
 
 
 def _latest(state: SkillState, row: EventRow) -> SkillState:
-    content = row.text("content")
     return SkillState(
         skill=row.text("skill"),
         loop=row.maybe_text("loop"),
@@ -67,8 +63,7 @@ def _latest(state: SkillState, row: EventRow) -> SkillState:
         version=state.version + 1,
         line=row.text("line"),
         words=row.number("words"),
-        content=content,
-        versions=(*state.versions, content)[-KEPT_VERSIONS:],
+        content=row.text("content"),
         since=row.position,
     )
 
@@ -87,7 +82,7 @@ LOOP_SKILLS = Fold(
 
 SKILLS = Fold(
     name="skills",
-    version=1,
+    version=2,
     reads={"SkillSaved": ("loop", "worker", "skill", "content", "line", "words")},
     initial=SkillState(),
     key=lambda row: row.text("skill"),

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from ..engine.projection import EventRow, Fold, FoldState
 from .budgets import loop_stream
 
-KEPT_HASHES = 50
-
 
 class ToolEntry(Struct, frozen=True, kw_only=True):
     """A tool in a registry: its version, its hash, the address of its definition, who wrote it.
@@ -45,7 +43,7 @@ class ToolRegistry(FoldState, frozen=True, kw_only=True):
 
 
 class ToolState(FoldState, frozen=True, kw_only=True):
-    """The latest version of a tool over all loops, and the hashes of its versions, oldest first."""
+    """The latest version of a tool over all loops."""
 
     tool: str = ""
     loop: str = ""
@@ -54,7 +52,6 @@ class ToolState(FoldState, frozen=True, kw_only=True):
     line: str = ""
     code_hash: str = ""
     content: str = ""
-    hashes: tuple[str, ...] = ()
     since: int = 0
 
 
@@ -108,7 +105,6 @@ def _latest(state: ToolState, row: EventRow) -> ToolState:
         line=row.text("line"),
         code_hash=row.text("code_hash"),
         content=row.text("content"),
-        hashes=(*state.hashes, row.text("code_hash"))[-KEPT_HASHES:],
         since=row.position,
     )
 
@@ -139,7 +135,7 @@ LOOP_TOOLS = Fold(
 
 TOOLS = Fold(
     name="tools",
-    version=1,
+    version=2,
     reads={"ToolForged": ("loop", "worker", "tool", "code_hash", "content", "line")},
     initial=ToolState(),
     key=lambda row: row.text("tool"),

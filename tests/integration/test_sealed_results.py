@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from api.queries.loops import list_loops, show_loop
 from api.queries.overview import show_overview
 from api.queries.timelines import read_timeline
 from api.tokens import issue
+from eventlog.blobs import Blob
 from eventlog.events import BenchmarkFrozen, VerdictReached, Visible
 from projections.benchmarks import BENCHMARKS
 from projections.engine.projection import Fold
@@ -333,6 +335,45 @@ def test_a_loop_that_plays_a_sealed_run_is_not_told_while_its_benchmark_can_judg
         assert (code, "is sealed while" in err) == (1, True)
     succeed(house)
     assert told() == [loops] * 4
+
+
+def test_what_a_loop_of_a_sealed_run_wrote_is_not_told_while_its_benchmark_can_judge(
+    client: TestClient, flywheel: Flywheel, house: House, tmp_path: Path
+) -> None:
+    with_benchmark(house, HALTED)
+    hidden = f"{FAILED}.loop"
+    texts = [f"How to read sales, {number}" for number in range(3)]
+    written = house.blobs.put([Blob("application/json", json.dumps({"code": each}).encode()) for each in texts])
+
+    def write(loop: str, content: str, *names: str) -> None:
+        for name in names:
+            saved = sample("SkillSaved", loop=loop, skill=name, content=content)
+            forged = sample("ToolForged", loop=loop, tool=f"dynamic.{name}", content=content, code_hash=content)
+            append(house.store, f"loop/{loop}", saved, forged)
+
+    append(house.store, f"loop/{hidden}", sample("LoopOpened", loop=hidden))
+    write(hidden, written[0], "shared", "own")
+    write("by-hand", written[1], "shared")
+
+    def named(kind: str) -> set[str]:
+        rows = client.get(f"/v1/{kind}").json()[kind]
+        return {row[kind.removesuffix("s")].removeprefix("dynamic.") for row in rows} & {"shared", "own"}
+
+    answers = [
+        client.get(f"/v1/{path}").text
+        for path in ("skills", "tools", "skills/shared", "tools/dynamic.shared", "events")
+    ]
+    assert not [each for each in answers if written[0] in each]
+    assert (named("skills"), named("tools")) == ({"shared"}, {"shared"})
+    for path in (f"loops/{hidden}", "skills/own", "tools/dynamic.own"):
+        refused = client.get(f"/v1/{path}")
+        assert (refused.status_code, refused.json()["error"]["type"]) == (409, "RunSealed")
+    assert flywheel("skills", "export", str(tmp_path / "out"))[0] == 0
+    assert {file.stem for file in (tmp_path / "out").iterdir()} & {"shared", "own"} == {"shared"}
+    write(hidden, written[2], "shared")  # a name whose latest version may not be told is left out as a whole
+    assert (named("skills"), client.get("/v1/tools/dynamic.shared").status_code) == (set(), 409)
+    succeed(house)
+    assert (named("skills"), named("tools")) == ({"shared", "own"}, {"shared", "own"})
 
 
 def test_grading_again_shows_no_result_of_a_sealed_run(house: House) -> None:
