@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
@@ -20,16 +21,19 @@ from projections.delegation.loops import LOOPS
 from projections.delegation.skills import SKILLS, SkillState
 from projections.delegation.stalls import LOOP_STALLS, StallState
 from projections.delegation.tools import LOOP_TOOLS, TOOLS, ToolRegistry, ToolState
+from projections.engine.paging import PAGE
+from projections.engine.projection import Fold
 from projections.engine.views import Views
 from projections.pieces import PieceState
 
 from ..errors import NoFiles, RunSealed
 from .facts import find_state
-from .paging import filter_page
+from .paging import Page, filter_page
 from .pieces import PieceRecord, record_piece
 from .skill_pieces import SkillStanding, standings_of_skills
 from .untold import find_hidden_loops
 
+S = TypeVar("S", bound=msgspec.Struct)
 W = TypeVar("W", bound=SkillState | ToolState)
 
 LOOPS_WAY_OUT = "List them with `flywheel delegate list`."
@@ -101,8 +105,7 @@ class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_loops(views: Views, *, after: str | None = None, limit: int | None = None) -> LoopList:
     """A page of loops in order of name, without those of runs that may not be told of."""
-    most = sys.maxsize if limit is None else limit
-    page, following = filter_page(views, LOOPS, partial(_tell_loops, views), after=after, limit=most, most_read=None)
+    page, following = _page(views, LOOPS, _tell_loops, after, limit)
     return LoopList(loops=tuple(_row(state) for state in page.values()), next=following)
 
 
@@ -140,8 +143,7 @@ def result_files(views: Views, blobs: BlobStore, loop: str) -> dict[str, str]:
 
 def list_skills(views: Views, now: datetime, *, after: str | None = None, limit: int | None = None) -> SkillList:
     """A page of the latest skills by name, without those of runs that may not be told of; standing at `now`."""
-    most = sys.maxsize if limit is None else limit
-    page, following = filter_page(views, SKILLS, partial(tell_writers, views), after=after, limit=most, most_read=None)
+    page, following = _page(views, SKILLS, tell_writers, after, limit)
     standings = standings_of_skills(views, now) if page else {}
     rows = (SkillRow(**asdict(state), memory=standings.get(name, ())) for name, state in page.items())
     return SkillList(skills=tuple(rows), next=following)
@@ -158,8 +160,7 @@ def show_skill(store: EventStore, blobs: BlobStore, views: Views, skill: str, no
 
 def list_tools(views: Views, *, after: str | None = None, limit: int | None = None) -> ToolList:
     """A page of the latest tools by name, without those that runs wrote which may not be told of."""
-    most = sys.maxsize if limit is None else limit
-    page, following = filter_page(views, TOOLS, partial(tell_writers, views), after=after, limit=most, most_read=None)
+    page, following = _page(views, TOOLS, tell_writers, after, limit)
     return ToolList(tools=tuple(page.values()), next=following)
 
 
@@ -185,6 +186,20 @@ def tell_writers(views: Views, page: dict[str, W]) -> dict[str, W]:
     """Those skills or tools whose latest version is not of a loop that may not be told of."""
     hidden = find_hidden_loops(views, {state.loop for state in page.values() if state.loop is not None})
     return {name: state for name, state in page.items() if state.loop not in hidden}
+
+
+def _page(
+    views: Views,
+    fold: Fold[S],
+    tell: Callable[[Views, dict[str, S]], dict[str, S]],
+    after: str | None,
+    limit: int | None,
+) -> Page[S]:
+    """A page of the states that may be told of (None: all of them), read in parts no larger than it needs."""
+    keep = partial(tell, views)
+    if limit is None:
+        return filter_page(views, fold, keep, after=after, limit=sys.maxsize, most_read=None)
+    return filter_page(views, fold, keep, after=after, limit=limit, size=min(PAGE, limit + 1))
 
 
 def _tell_loops(views: Views, page: dict[str, LoopState]) -> dict[str, LoopState]:

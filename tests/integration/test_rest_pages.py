@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from api.datasets.freeze import build_dataset, freeze_dataset
 from api.house import House
 from api.queries.champion import champion_history
+from api.queries.loops import list_tools
 from api.queries.pieces import find_pieces
 from api.routes.schemas import answer_schemas
 from api.tokens import issue
@@ -130,11 +131,16 @@ def test_a_page_costs_the_same_in_a_log_ten_times_longer(empty_house: House) -> 
             ChampionPointed(artifact=BASE, by="operator", reason=f"{number}", evaluation=None) for number in range(many)
         )
         house.store.append([Append("rewrite/all", proposed, "test"), Append("champion", pointed, "test")])
+        forged = tuple(
+            sample("ToolForged", loop="by-hand", tool=f"dynamic.t{head}_{number:04}") for number in range(many)
+        )
+        house.store.append([Append("loop/by-hand", forged, "test")])
         views = house.views()
         costs.append(
             (
                 rows_touched(house.engine, partial(find_pieces, views, "rewrite", limit=10)),
                 rows_touched(house.engine, partial(champion_history, views, limit=10)),
+                rows_touched(house.engine, partial(list_tools, views, limit=10)),
             )
         )
     assert all(late <= 2 * early for early, late in zip(*costs, strict=True)), costs
