@@ -16,11 +16,11 @@ from eventlog.events import SweepPlanned
 from ..controllers.variance_seek import Limits, Sought, seek
 from ..course import Course
 from ..environments.connect import Where
+from ..sweeps.answers import SweepAnswer, SweepList, list_progress, refuse_unplanned, show_progress
 from ..sweeps.executors import Way
 from ..sweeps.missing import describe_missing
 from ..sweeps.plan import Draw, biased_generator
 from ..sweeps.play import play_sweep
-from ..sweeps.standing import SweepAnswer, SweepList, list_standings, refuse_unplanned, show_standing
 from . import sweep_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import (
@@ -36,7 +36,7 @@ from .output import (
 )
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sources import Server, open_source, quote_name
-from .sweep_report import plain_standing, print_sweeps, show, tell
+from .sweep_report import plain_progress, print_sweeps, show, tell
 from .sweep_setup import OPERATOR, SweepSetup, call_first, plan_now, set_up_sweep, tasks_to_play
 
 app = typer.Typer(help="Rollouts: sweep, biased, status.", no_args_is_help=True)
@@ -212,7 +212,7 @@ def status(
                 SweepList,
                 "sweeps",
                 "/v1/sweeps",
-                lambda house, views: list_standings(house.store, views, after=after, limit=limit),
+                lambda house, views: list_progress(house.store, views, after=after, limit=limit),
                 after,
                 limit,
             )
@@ -220,9 +220,9 @@ def status(
             say_more(following)
             return
         path = f"/v1/sweeps/{quote_name(name)}"
-        found = source.read(SweepAnswer, path, lambda house, views: show_standing(house.store, views, name))
+        found = source.read(SweepAnswer, path, lambda house, views: show_progress(house.store, views, name))
     if as_json:
-        emit_json(plain_standing(found))
+        emit_json(plain_progress(found))
     else:
         show(found.sweep, found.groups)
         for line in describe_missing(found.missing):
@@ -254,10 +254,10 @@ def _finish(
 
 
 def _show_played(ready: SweepSetup, name: str, sought: Sought | None, *, as_json: bool) -> None:
-    found = show_standing(ready.house.store, ready.house.views(), name)
+    found = show_progress(ready.house.store, ready.house.views(), name)
     if as_json:
         seeking = None if sought is None else {"added": sought.added, "stopped": sought.stopped}
-        emit_json({**plain_standing(found), "seeking": seeking})
+        emit_json({**plain_progress(found), "seeking": seeking})
     else:
         show(found.sweep, found.groups)
         if sought is not None:

@@ -11,9 +11,9 @@ from gate.figures import decimal, dollars
 from projections.datasets.variance import GroupClass
 
 from ..house import House
+from ..sweeps.answers import SweepAnswer
 from ..sweeps.executors import worker_of
 from ..sweeps.progress import SweepProgress, sweep_progress
-from ..sweeps.standing import SweepAnswer
 from .output import emit_json, none_of, print_facts, print_rows, say
 
 _COLUMNS: Final = (
@@ -27,7 +27,7 @@ def row(found: SweepProgress) -> dict[str, object]:
     return {**dataclasses.asdict(found), "cost": dollars(found.cost), "cost_micro": found.cost}
 
 
-def plain_standing(found: SweepAnswer) -> dict[str, object]:
+def plain_progress(found: SweepAnswer) -> dict[str, object]:
     """A sweep with its groups and why runs are missing, for JSON."""
     return {
         **row(found.sweep),

@@ -270,10 +270,10 @@ def _install_foreign(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})
         return answer
 
-    app.exception_handler(Exception)(unforeseen)
+    app.exception_handler(Exception)(answer_defect)
 
 
-async def unforeseen(request: Request, error: Exception) -> Response:
+async def answer_defect(request: Request, error: Exception) -> Response:
     """The answer to a defect on this side, which names the position of the log as any other does."""
     message = f"{request.method} {request.url.path} failed on this side; the server's log says more."
     answer = problem(SERVER_ERROR, "InternalError", message, {"error": type(error).__name__})

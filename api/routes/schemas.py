@@ -39,7 +39,7 @@ from ..queries import (
     verdicts,
     webhooks,
 )
-from ..sweeps import standing
+from ..sweeps import answers
 
 _TEMPLATE = "#/components/schemas/{name}"
 ANY_EVENT = _TEMPLATE.format(name="AnyEvent")
@@ -69,7 +69,7 @@ ANSWERS: tuple[type[msgspec.Struct], ...] = (
     predictions.PredictionStatus,
     *(reports.RewriteReports, reports.PieceReports, reports.RewriteRecord, reports.LooseRecord),
     *(runs.RunPage, runs.OpinionAnswer, runs.RewardAnswer, runs.RunAnswer),
-    *(standing.SweepList, standing.SweepAnswer),
+    *(answers.SweepList, answers.SweepAnswer),
     *(substrates.SubstratePage, substrates.SubstrateAnswer),
     *(suites.SuiteList, suites.SuiteAnswer),
     *(taint.TaintAnswer, taint.WithdrawalList, taint.ErasureList),

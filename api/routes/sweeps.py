@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from ..sweeps import standing
+from ..sweeps import answers
 from .as_of import LIMIT, HouseOf, Id, Limit, Reading, reply, sorted_after
 from .problems import problem_of
 from .schemas import answer_of
@@ -18,13 +18,13 @@ After = Annotated[str | None, sorted_after(200, "sweeps that were planned before
 _MISSING = problem_of("There is no such sweep.")
 
 
-@router.get("", summary="List sweeps", responses={200: answer_of(standing.SweepList), 404: _MISSING})
+@router.get("", summary="List sweeps", responses={200: answer_of(answers.SweepList), 404: _MISSING})
 def list_sweeps(house: HouseOf, views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
     """`{"sweeps": [...], "next": name}`, newest first: pass `next` as `after` for the following page."""
-    return reply(standing.list_standings(house.store, views, after=after, limit=limit))
+    return reply(answers.list_progress(house.store, views, after=after, limit=limit))
 
 
-@router.get("/{sweep:path}", summary="One sweep", responses={200: answer_of(standing.SweepAnswer), 404: _MISSING})
+@router.get("/{sweep:path}", summary="One sweep", responses={200: answer_of(answers.SweepAnswer), 404: _MISSING})
 def one_sweep(house: HouseOf, views: Reading, sweep: Id) -> Response:
     """`{"sweep", "groups", "missing"}`: its counts, its groups, and why runs are missing."""
-    return reply(standing.show_standing(house.store, views, sweep))
+    return reply(answers.show_progress(house.store, views, sweep))

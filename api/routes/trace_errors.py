@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from projections.engine.decoders import decoder_of
 
-from .problems import SERVER_ERROR, unforeseen
+from .problems import SERVER_ERROR, answer_defect
 
 TRACES: Final = "/v1/traces"
 PROTOBUF: Final = "application/x-protobuf"
@@ -70,7 +70,7 @@ class TraceErrors:
             await self._app(scope, receive, send_status)
         except Exception as error:  # nothing below answers what nobody foresaw; it goes on, to the server's log
             if not passed:
-                answer = await unforeseen(Request(scope), error)
+                answer = await answer_defect(Request(scope), error)
                 start = {"type": "http.response.start", "status": SERVER_ERROR, "headers": answer.raw_headers}
                 await _send_whole(start, bytes(answer.body), media, send)
             raise

@@ -1,4 +1,4 @@
-"""How sweeps stand, as REST and the command line tell it: counts of a page of them, and one with its groups."""
+"""How far sweeps are, as REST and the command line tell it: counts of a page of them, and one with its groups."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class SweepAnswer(msgspec.Struct, frozen=True, kw_only=True):
     missing: tuple[MissingGroup, ...]
 
 
-def list_standings(store: EventStore, views: Views, *, after: str | None = None, limit: int) -> SweepList:
+def list_progress(store: EventStore, views: Views, *, after: str | None = None, limit: int) -> SweepList:
     """A page of the sweeps, newest first. Raises Unknown."""
     names, following = page_sweeps(views, after=after, limit=limit)
     events = (event for name in names for event in plans_of(store, views, name))
     return SweepList(sweeps=sweep_progress(views, events), next=following)
 
 
-def show_standing(store: EventStore, views: Views, sweep: str) -> SweepAnswer:
+def show_progress(store: EventStore, views: Views, sweep: str) -> SweepAnswer:
     """One sweep. Raises Unknown."""
     refuse_unplanned(store, views, sweep)
     (found,) = sweep_progress(views, plans_of(store, views, sweep))
