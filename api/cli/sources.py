@@ -106,7 +106,11 @@ class ServerSource:
 
     def read(self, kind: type[T], path: str, query: Query[T] | None = None, **params: object) -> T:  # noqa: ARG002
         """The answer of a path. Raises ServerSilent, ServerRefused, ServerForeign, and what the log would raise."""
-        answer = self.fetch(path, {}, params)
+        with say_while(f"waiting for {self.server}", print_line):
+            return self._ask(kind, path, params)
+
+    def _ask(self, kind: type[T], path: str, params: Mapping[str, object]) -> T:
+        answer = self._get(path, {}, params)
         self.upto = int(answer.headers.get(POSITION, 0))
         return self._decode(kind, path, answer.content)
 
@@ -131,30 +135,35 @@ class ServerSource:
         kind: type[Any],
         name: str,
         path: str,
-        query: Query[Any] | None,
+        query: Query[Any] | None,  # noqa: ARG002
         after: object,
         limit: int | None,
         **params: object,
     ) -> tuple[list[Any], Any]:
         """The items of as many pages as it takes."""
         found: list[Any] = []
-        while True:
-            most = _MOST if limit is None else min(_MOST, limit - len(found))
-            page = self.read(kind, path, query, **params, after=after, limit=most)
-            found += getattr(page, name)
-            after = page.next
-            if after is None or (limit is not None and len(found) >= limit):
-                return found, after
+        with say_while(f"waiting for {self.server}", print_line) as note:
+            while True:
+                most = _MOST if limit is None else min(_MOST, limit - len(found))
+                page = self._ask(kind, path, {**params, "after": after, "limit": most})
+                found += getattr(page, name)
+                after = page.next
+                if after is None or (limit is not None and len(found) >= limit):
+                    return found, after
+                note(f"{len(found):,} {name} are here")
 
     def fetch(self, path: str, headers: Mapping[str, str], params: Mapping[str, object]) -> httpx2.Response:
         """A whole answer with status 200. Raises ServerSilent, ServerRefused, and what the log would raise."""
+        with say_while(f"waiting for {self.server}", print_line):
+            return self._get(path, headers, params)
+
+    def _get(self, path: str, headers: Mapping[str, str], params: Mapping[str, object]) -> httpx2.Response:
         import httpx2
 
         wanted = {"as_of": self._as_of, **params}
         given: dict[str, Any] = {name: value for name, value in wanted.items() if value is not None}
         try:
-            with say_while(f"waiting for {self.server}", print_line):
-                answer = self._http.get(path, params=given, headers=dict(headers))
+            answer = self._http.get(path, params=given, headers=dict(headers))
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._explain_loss(path, error) from error
         if answer.status_code != httpx2.codes.OK:

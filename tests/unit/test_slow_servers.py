@@ -7,11 +7,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
 
+import httpx2
+import msgspec
 import pytest
 
 from api.cli import progress_lines, sources
 from api.cli.errors import ServerSlow
-from api.cli.sources import open_server
+from api.cli.sources import ServerSource, open_server
 
 BODY = b"x" * 2**20
 
@@ -67,6 +69,37 @@ def test_while_rows_are_waited_for_a_line_says_so_every_few_seconds(
         source.download("/v1/rows", "application/x-ndjson", tmp_path / "rows")
     assert said[0].startswith(f"waiting for {slow.address} 0:00:0")
     assert (tmp_path / "rows").read_bytes() == BODY
+
+
+class Names(msgspec.Struct):
+    """A page of names."""
+
+    names: tuple[str, ...]
+    next: str | None
+
+
+def test_a_list_of_many_quick_pages_is_waited_for_as_one_and_its_items_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told, said = Event(), list[str]()
+
+    def hear(text: str) -> None:
+        said.append(text)
+        if "2 names are here" in text:
+            told.set()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.params.get("after") == "b":
+            assert told.wait(60)
+            return httpx2.Response(200, json={"names": ["c"], "next": None})
+        return httpx2.Response(200, json={"names": ["a", "b"], "next": "b"})
+
+    monkeypatch.setattr(progress_lines, "PAUSE_S", 0.01)
+    monkeypatch.setattr(sources, "print_line", hear)
+    with httpx2.Client(base_url="http://a", transport=httpx2.MockTransport(answer)) as http:
+        found, following = ServerSource("http://a", http, None).pages(Names, "names", "/v1/names", None, None, None)
+    assert (found, following) == (["a", "b", "c"], None)
+    assert all(line.startswith("waiting for http://a 0:00:") for line in said)
 
 
 def test_a_quick_answer_is_not_talked_about(slow: SlowServer, monkeypatch: pytest.MonkeyPatch) -> None:
