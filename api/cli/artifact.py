@@ -26,7 +26,7 @@ def show(
     if as_json:
         emit_json(found)
         return
-    memory = found.artifact["memory"]
-    say(f"{found.name}: memory {memory['digest']}, folds {memory['folds']}")
+    memory = found.artifact.memory
+    say(f"{found.name}: memory {memory.digest}, folds {memory.folds}")
     rows = [(piece.piece, piece.kind, piece.wins, piece.step, piece.change) for piece in found.pieces]
     table(("piece", "kind", "wins", "step", "change"), rows, empty="it remembers nothing")

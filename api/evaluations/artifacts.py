@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from eventlog.events import Artifact, MemoryScope
 from eventlog.store import Position
 from projections.champions import CHAMPION, CHAMPIONS
 from projections.checkpoints import WEIGHTS
+from projections.engine.decoders import convert
 from projections.engine.views import PostgresViews, Views
 from projections.errors import NotThereYet
 from projections.memories import candidacies
@@ -34,6 +35,9 @@ from ..course import BASE
 from ..errors import BadArtifactName, Unknown
 from ..house import House
 from ..queries.champion import present_champion
+
+if TYPE_CHECKING:
+    from agents.learning.similarity import Embeddings
 
 _NAME = re.compile(r"(base|ck-[0-9a-f]{8,64})@(\d+)")
 
@@ -48,19 +52,59 @@ class ArtifactPiece(msgspec.Struct, frozen=True, kw_only=True):
     wins: int
 
 
+class ArtifactScope(msgspec.Struct, frozen=True, kw_only=True):
+    """How a memory differs from the one that is the blob `base`: the pieces that entered it and those that left."""
+
+    base: str
+    entered: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+class ArtifactMemory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A memory: its position, its folds and their versions, what it leaves out, and the digest of its content.
+
+    Without `embeddings` its pieces are matched by words only; without `scope` it is no difference from another one.
+    """
+
+    upto: int
+    folds: dict[str, int]
+    without: tuple[str, ...]
+    digest: str
+    embeddings: str | None = None
+    scope: ArtifactScope | None = None
+
+
+class ArtifactFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Weights (`base` or the digest of a checkpoint) and a memory."""
+
+    weights: str
+    memory: ArtifactMemory
+
+
 class ArtifactAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """An artifact by its name: its weights and its memory, and what it remembers."""
+    """An artifact by its name: its weights and its memory, and what it remembers.
+
+    One that was champion or judged is told as it was recorded; any other names no `embeddings`.
+    """
 
     name: str
-    artifact: dict[str, Any]
+    artifact: ArtifactFacts
     pieces: tuple[ArtifactPiece, ...]
 
 
 def show_artifact(house: House, views: PostgresViews, name: str) -> ArtifactAnswer:
-    """An artifact and what it remembers, by a name known at the views' position. Raises as `resolve_artifact`."""
-    artifact, memory = resolve_artifact(house, name, views)
+    """An artifact and what it remembers, by a name known at the views' position.
+
+    Reads no embedding model: the answer depends on the log alone. Raises BadArtifactName, Unknown, NotThereYet,
+    BlobErased.
+    """
+    artifact, memory = _resolve(house, name, views, lambda: None)
+    alike = (artifact.weights, artifact.memory.upto, artifact.memory.digest)
+    recorded = _recorded_artifacts(views)
+    told = next((each for each in recorded if (each.weights, each.memory.upto, each.memory.digest) == alike), artifact)
     pieces = tuple(ArtifactPiece(**piece) for piece in list_pieces(house, memory))
-    return ArtifactAnswer(name=str(artifact), artifact=artifact.model_dump(mode="json"), pieces=pieces)
+    facts = convert(told.model_dump(mode="json"), ArtifactFacts)
+    return ArtifactAnswer(name=str(artifact), artifact=facts, pieces=pieces)
 
 
 def resolve_artifact(house: House, name: str, known: PostgresViews | None = None) -> tuple[Artifact, Blob]:
@@ -69,10 +113,16 @@ def resolve_artifact(house: House, name: str, known: PostgresViews | None = None
     A champion or challenger whose memory has a scope is found by the name that it was recorded with, in the `known`
     views (None: those of the head). Raises BadArtifactName, Unknown, NotThereYet, and as House.embeddings.
     """
+    return _resolve(house, name, house.views() if known is None else known, lambda: house.embeddings)
+
+
+def _resolve(
+    house: House, name: str, views: PostgresViews, embeddings: Callable[[], Embeddings | None]
+) -> tuple[Artifact, Blob]:
+    """See `resolve_artifact`. The embedding model is asked for only where a memory is built."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise BadArtifactName(actual=name)
-    views = house.views() if known is None else known
     weights, upto = _weights(views, found[1]), int(found[2])
     if upto == 0:
         return forget_everything(weights)
@@ -81,7 +131,7 @@ def resolve_artifact(house: House, name: str, known: PostgresViews | None = None
     for recorded in _recorded_artifacts(views):
         if recorded.memory.scope is not None and (recorded.weights, recorded.memory.upto) == (weights, upto):
             return recorded, house.blobs.get(recorded.memory.digest)
-    return build_memory_artifact(house.views(Position(upto)), weights, embeddings=house.embeddings)
+    return build_memory_artifact(house.views(Position(upto)), weights, embeddings=embeddings())
 
 
 def _weights(views: Views, name: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,11 +20,12 @@ from agents.envs.sites.marketplace.drift import CANONICAL, drift_family
 from agents.executors.by_weights import ByWeights
 from agents.executors.errors import NotServed
 from agents.executors.policy import PolicyExecutor
+from agents.learning.errors import EmbeddingsUnfit
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rewards import DEFAULT_PRICES
 from api.course import Course
 from api.errors import BadArtifactName, Unknown
-from api.evaluations.artifacts import resolve_artifact
+from api.evaluations.artifacts import resolve_artifact, show_artifact
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.house import House
 from api.queries.champion import present_champion
@@ -196,3 +199,23 @@ def test_a_checkpoint_is_named_by_the_beginning_of_its_digest(name: str, refused
             empty_house.store.append([Append("champion", (pointed,), "test")])
     with refused:
         assert resolve_artifact(empty_house, name)[0].weights == "a" * 8 + "0" * 56
+
+
+def test_an_artifact_is_told_as_it_was_recorded_and_without_the_embedding_model(
+    empty_house: House, tmp_path: Path
+) -> None:
+    challenger = learned(empty_house)
+    memory = challenger.memory.model_copy(update={"embeddings": "e" * 64})
+    other = replace(empty_house, settings=empty_house.settings.model_copy(update={"embeddings": tmp_path}))
+    name = f"base@{memory.upto}"
+    with pytest.raises(EmbeddingsUnfit):
+        resolve_artifact(other, name)
+    before = show_artifact(other, other.views(), name)
+    assert (before.artifact.memory.digest, before.artifact.memory.embeddings) == (memory.digest, None)
+    pointed = ChampionPointed(
+        artifact=Artifact(weights="base", memory=memory), by="operator", reason="a trial", evaluation=None
+    )
+    empty_house.store.append([Append("champion", (pointed,), "test")])
+    told = show_artifact(other, other.views(), name)
+    assert (told.artifact.memory.embeddings, told.pieces) == ("e" * 64, before.pieces)
+    assert [piece.piece for piece in told.pieces] == ["rw-1"]
