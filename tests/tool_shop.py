@@ -26,7 +26,7 @@ def shop_of(ctx: Context) -> dict[str, Any]:
     return found
 
 
-@server.tool()
+@server.tool("list-jackets")
 def list_jackets(ctx: Context) -> str:
     """List the jackets with their prices in dollars."""
     return json.dumps(shop_of(ctx)["prices"])

@@ -8,9 +8,11 @@ site's oracle grades the instance as it grades any other.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin
 
@@ -22,6 +24,7 @@ from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
 from ..envs.episodes.errors import LibraryMissing
 from ..envs.errors import ContractBroken, EnvironmentDown
+from .open_actions import FINISH
 from .surface import Acted, Surface
 
 if TYPE_CHECKING:
@@ -38,28 +41,33 @@ MOST_TOOLS: Final = 64
 LONGEST_ABOUT: Final = 2_000
 """Most tools that are offered, and characters of what one of them is said to do and take."""
 
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_LONGEST_STEM: Final = 60
+"""Characters of an action's name before its number, which the bound of ActionName leaves room for."""
+
 
 @dataclass(slots=True)
 class ToolSurface:
-    """See Surface. Nothing is rendered; what is seen is the last tool's answer."""
+    """See Surface. Nothing is rendered; what is seen is the last tool's answer. `tools` are their names by action."""
 
     address: str
     portal: BlockingPortal
     client: Client
     actions: tuple[ActionSpec, ...]
+    tools: Mapping[str, str]
     seen: str = "No tool has been called yet."
 
     def act(self, step: Step) -> Acted:
         """See Surface. An argument that a tool refuses is an outcome, and the tool's answer says why."""
         if step.type == "finish":
             return Acted("ok")
-        if step.type != "act" or step.action not in {each.name for each in self.actions}:
+        if step.type != "act" or step.action not in self.tools:
             return Acted("no_such_action")
         given = _object_of(step.value)
         if given is None:
             self.seen = "The argument is no JSON object."
             return Acted("invalid_argument")
-        answer = self._call(step.action or "", given)
+        answer = self._call(self.tools[step.action], given)
         self.seen = _text_of(answer)[:CHARACTERS]
         return Acted("invalid_argument" if answer.is_error else "ok", led=True)
 
@@ -112,7 +120,27 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
             raise ContractBroken(
                 url=address, operation="tools/list", actual=f"{len(tools)} tools", expected=f"1 to {MOST_TOOLS}"
             )
-        yield ToolSurface(address, portal, client, tuple(map(_action_of, tools)))
+        names = actions_by_name(tool.name for tool in tools)
+        if len(names) < len(tools):
+            raise ContractBroken(
+                url=address, operation="tools/list", actual="two tools of one name", expected="a name for each tool"
+            )
+        actions = tuple(_action_of(names[tool.name], tool) for tool in tools)
+        yield ToolSurface(address, portal, client, actions, {action: name for name, action in names.items()})
+
+
+def actions_by_name(tools: Iterable[str]) -> dict[str, str]:
+    """The open name of each tool's action, by the tool's own name. Actions are in snake case, tools need not be.
+
+    What is no action's name, or taken by one before it in the list or by the end of a run, gets a number.
+    """
+    found: dict[str, str] = {}
+    for tool in dict.fromkeys(tools):
+        snake = re.sub(r"[^a-z0-9]+", "_", _HUMP.sub("_", tool).lower()).strip("_")
+        stem = (snake if snake[:1].isalpha() else f"tool_{snake}".strip("_"))[:_LONGEST_STEM]
+        numbered = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
+        found[tool] = next(each for each in numbered if each not in {FINISH, *found.values()})
+    return found
 
 
 def _object_of(argument: str | None) -> dict[str, Any] | None:
@@ -124,13 +152,13 @@ def _object_of(argument: str | None) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def _action_of(tool: Tool) -> ActionSpec:
+def _action_of(name: str, tool: Tool) -> ActionSpec:
     about = " ".join((tool.description or tool.title or tool.name).split())
     fields = tool.input_schema.get("properties")
     if not fields:
-        return ActionSpec(tool.name, about[:LONGEST_ABOUT], "none")
+        return ActionSpec(name, about[:LONGEST_ABOUT], "none")
     schema = json.dumps(fields, ensure_ascii=False, sort_keys=True)
-    return ActionSpec(tool.name, f"{about} The fields of its object: {schema}"[:LONGEST_ABOUT], "json")
+    return ActionSpec(name, f"{about} The fields of its object: {schema}"[:LONGEST_ABOUT], "json")
 
 
 def _text_of(answer: CallToolResult) -> str:
