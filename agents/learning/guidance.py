@@ -63,6 +63,16 @@ def instruction_in_force(held: Iterable[OccasionPiece], most: int = LONGEST_GUID
     return tuple(best[:1])
 
 
+def is_in_place(piece: AnyPiece, template: Template, environment: str, held: Iterable[AnyPiece], most: int) -> bool:
+    """False for an instruction that was proposed in the place of another one than a task's controls are told now.
+
+    Its trials before and after such a change would compare with different things, so it is tried no further.
+    """
+    if not isinstance(piece, OccasionPiece) or piece.kind != "instruction":
+        return True
+    return piece.title == next((each.piece for each in find_guidance(template, environment, held, most)), "")
+
+
 def guidance_text(told: Iterable[OccasionPiece]) -> str:
     """The instruction among what is told, on one line, cleaned and cut; empty if there is none."""
     return next((clean_text(each.text, LONGEST_GUIDANCE) for each in told if each.kind == "instruction"), "")

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from agents.learning.advice import Audience
+from agents.learning.guidance import is_in_place
 from agents.learning.memory import EVERY_KIND, load_piece
 from agents.learning.occasions import Read
 from agents.learning.similarity import Embeddings
@@ -41,13 +42,26 @@ class TrialPool:
         return frozenset(each.piece.piece for each in self.candidates)
 
     def among(self, templates: Collection[Template], site: str, audience: Audience | None = None) -> TrialPool:
-        """The pieces that would change the plan of at least one of the templates, or with an audience, its prompt."""
+        """The pieces that would change the plan of at least one of the templates, or with an audience, its prompt.
+
+        An instruction is a candidate only while what it was proposed in the place of is in force.
+        """
         candidates, promoted = (
             tuple(one for one in each if any(would_use(one.piece, task, site, audience) for task in templates))
             for each in (self.candidates, self.promoted)
         )
         if audience is None:
             return TrialPool(candidates, promoted)
+        held, most = [one.piece for one in promoted], audience.guidance
+        candidates = tuple(
+            one
+            for one in candidates
+            if all(
+                is_in_place(one.piece, task, site, held, most)
+                for task in templates
+                if would_use(one.piece, task, site, audience)
+            )
+        )
         fitting = (sum(would_use(one.piece, task, site, audience) for one in candidates) for task in templates)
         return TrialPool(candidates, promoted, max(1, min(MOST_ABREAST, max(fitting, default=0))))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -118,16 +118,19 @@ def _questions(
 ) -> list[tuple[int, Question]]:
     """Numbered questions about the first failing cluster that has room, each about a run that was not asked about.
 
-    Only instructions with a trial take room: one that the player cannot be told, because it is longer than its
-    settings allow, would else take it forever. So cluster and numbers are the same after a learner was killed.
+    Only instructions with a trial, in the place of the one in force, take room: one that the player cannot be told,
+    because it is longer than its settings allow, would else take it forever, and so would one that is tried no
+    further. So cluster and numbers are the same after a learner was killed.
     """
     taken = Counter(
-        state.occasion.get("cluster")
+        (state.occasion.get("cluster"), state.title)
         for state in views.find(LOOSE["instruction"]).values()
         if (state.status, state.occasion.get("environment")) == ("candidate", sweep.environment) and state.treated.k
     )
+    promoted, most = _lessons(house, views, sweep, _POOL[:1]), longest_instruction(house.settings, sweep)
     for task in failing_tasks(sweep, graded):
-        room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken[task.template.cluster])
+        cluster = task.template.cluster
+        room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken[cluster, _present(promoted, cluster, most)])
         if room > 0:
             runs = enumerate(tuple(reversed(task.runs))[:room])
             return [(number, Question(task.template, run)) for number, run in runs if not was_asked(house.store, run)]
@@ -173,19 +176,17 @@ def instruction_pool(
     most: int = LONGEST_GUIDANCE,
 ) -> InstructionPool:
     """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs."""
-    cluster, site = question.template.cluster, sweep.environment
+    cluster = question.template.cluster
     promoted, others, harmful = (
-        _of_cluster(lessons_on(house, views, site, statuses, ("instruction",)), cluster)
-        for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
+        _of_cluster(_lessons(house, views, sweep, statuses), cluster) for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
     )
-    in_force = instruction_in_force(promoted, most)
     texts = {each.piece: each.text for each in (*promoted, *others)}
     known = texts | {each.piece: each.text for each in harmful}
     tried = tuple(event for piece in sorted(texts) for event in _trials_of(house.store, piece))
     own = {spec.spec_id for spec in sweep.specs if spec.template == question.template.template_id} & graded.keys()
     wanted = {*own, *(run for event in tried for run in (event.run, *event.control_runs))} - left_out(views).keys()
     runs, rewards = views.pick(RUNS, wanted), views.pick(REWARDS, wanted)
-    return InstructionPool(texts, known, in_force[0].piece if in_force else NONE, tried, runs, rewards)
+    return InstructionPool(texts, known, _present(promoted, cluster, most), tried, runs, rewards)
 
 
 def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
@@ -193,6 +194,15 @@ def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
     if sweep.executor not in _PROMPTED:
         return LONGEST_GUIDANCE
     return guidance_budget(wording_budget(settings.policy_wording))
+
+
+def _lessons(house: House, views: Views, sweep: SweepPlanned, statuses: Collection[str]) -> list[OccasionPiece]:
+    return lessons_on(house, views, sweep.environment, statuses, ("instruction",))
+
+
+def _present(promoted: Iterable[OccasionPiece], cluster: str, most: int) -> str:
+    """The id of a cluster's instruction in force; NONE if there is none."""
+    return next((each.piece for each in instruction_in_force(_of_cluster(promoted, cluster), most)), NONE)
 
 
 def _of_cluster(lessons: Iterable[OccasionPiece], cluster: str) -> list[OccasionPiece]:

@@ -11,6 +11,7 @@ from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from agents.rollouts.trials import TrialPiece, share_controls, treat, would_use
+from api.sweeps.candidates import TrialPool
 from eventlog.events import HintRecorded, Occasion, PairedRule, PieceTried, SeedsRule, Spec, SweepPlanned, Trials
 from projections.memories import candidacies
 from projections.rewards import RewardState
@@ -112,6 +113,27 @@ def test_each_of_several_candidates_of_a_group_is_compared_with_the_same_control
     assert {each.control_runs for each in tried} == {
         tuple(f"s1__desk__seed{seed}__s{index}" for index in range(3)) for seed in range(6)
     }
+
+
+def instruction(text: str, title: str = "", cluster: str = "desk") -> OccasionPiece:
+    occasion = Occasion(environment=SITE, type="navigate", intent="", page="", cluster=cluster)
+    return OccasionPiece(
+        lesson_id("instruction", occasion, None, text), "instruction", occasion, None, text, title, 0, 0
+    )
+
+
+def test_an_instruction_is_tried_only_while_the_one_that_it_was_proposed_in_place_of_is_in_force() -> None:
+    first, beside, other = instruction("Knock."), instruction("Ring."), instruction("Write.", cluster="mail")
+    after = instruction("Knock twice.", first.piece)
+    on_trial = tuple(TrialPiece(each, 3, trials=9) for each in (first, beside, other, after))
+    fresh = TrialPool(on_trial).among(TASKS, SITE, READERS)
+    assert fresh.names == {first.piece, beside.piece, other.piece}
+    assert fresh.abreast == 2
+    replaced = TrialPool(on_trial[1:], on_trial[:1]).among(TASKS, SITE, READERS)
+    assert replaced.names == {other.piece, after.piece}
+    assert replaced.abreast == 1
+    deaf = TrialPool(on_trial[1:], on_trial[:1]).among(TASKS, SITE, Audience(BUDGET))
+    assert deaf.names == frozenset()
 
 
 @pytest.mark.parametrize(("budget", "is_withheld"), [(BUDGET, True), (BRIEF_BUDGET, False)])
