@@ -132,6 +132,8 @@ def _raced(found: Measured, repetitions: int) -> None:
         null = simulate_trials(rule, base, chances, np.random.RandomState(8), ABREAST)
         found.rate(f"abreast, does nothing at {base}: promoted", null.adopted, null.repetitions, at_most(0.01))
         found.add(f"abreast, does nothing at {base}: mean trials", null.mean_trials)
+        groups = null.repetitions // ABREAST
+        found.rate(f"abreast, do nothing at {base}: one of eight promoted", null.groups_with_adopted, groups)
     for base, gain in ((0.3, 0.3), (0.3, 0.6), (0.0, 1.0)):
         chances = np.full((repetitions // ABREAST * ABREAST, rule.looks[-1]), base + gain)
         better = simulate_trials(rule, base, chances, np.random.RandomState(9), ABREAST)

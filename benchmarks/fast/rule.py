@@ -15,11 +15,12 @@ Rates = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Result of a simulated rule: number of adopted pieces, and total number of trials."""
+    """Result of a simulated rule: number of adopted pieces, total trials, and groups with at least one adopted."""
 
     repetitions: int
     adopted: int
     trials: int
+    groups_with_adopted: int
 
     @property
     def mean_trials(self) -> float:
@@ -46,19 +47,20 @@ def simulate_trials(
     s = won + np.repeat(shared, abreast, axis=0)
     u, v = np.cumsum(runs * won - s, axis=1), np.cumsum(s * (runs - s), axis=1)
     longest, e_values, futile = _longest(won), _e_values(rule, won, s), dict(rule.futile)
-    is_open, adopted, trials = np.ones(len(treated), dtype=bool), 0, 0
+    is_open, adopted, trials = np.ones(len(treated), dtype=bool), np.zeros(len(treated), dtype=bool), 0
     for k in range(1, last + 1):
         now_u, now_v = u[:, k - 1], v[:, k - 1]
         meets = (now_u > 0) & (now_v >= rule.least_v) & (k * now_u**2 >= rule.bound * now_v) & (k in rule.looks)
         if rule.odds:
             meets |= e_values[:, k - 1] >= rule.e_value
         ends = is_open & meets & (longest[:, k - 1] >= rule.wins_in_a_row)
-        adopted += int(ends.sum())
+        adopted |= ends
         if k in futile:
-            ends |= is_open & ((now_u <= 0) | (100 * now_u**2 < futile[k] * now_v))
+            ends = ends | is_open & ((now_u <= 0) | (100 * now_u**2 < futile[k] * now_v))
         is_open &= ~ends
         trials += k * int(ends.sum())
-    return Simulated(len(treated), adopted, trials + last * int(is_open.sum()))
+    groups = int(adopted.reshape(-1, abreast).any(axis=1).sum())
+    return Simulated(len(treated), int(adopted.sum()), trials + last * int(is_open.sum()), groups)
 
 
 def _e_values(rule: PairedRule, won: Counts, s: Counts) -> Rates:

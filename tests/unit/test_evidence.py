@@ -39,6 +39,16 @@ RULE = paired()
 SINGLE = paired(controls=1)
 
 
+def test_an_early_stop_gives_up_wherever_the_rule_itself_does_and_at_no_lower_number() -> None:
+    for own in (PairedRule.current(), PairedRule(futile=((4, 50), (7, 10)))):
+        early = own.with_early_stop()
+        assert all(dict(early.futile)[k] >= least for k, least in own.futile)
+        assert early.model_copy(update={"futile": own.futile}) == own
+    assert PairedRule.current().with_early_stop().futile[-3:] == ((30, 200), (40, 250), (50, 150))
+    single = PairedRule(controls=1, futile=((9, 1),))
+    assert single.with_early_stop() == single
+
+
 def after(pairs: Iterable[Pair], rule: Paired = RULE) -> Evidence:
     found = Evidence()
     for won, successes in pairs:
