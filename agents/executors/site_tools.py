@@ -8,8 +8,9 @@ site's oracle grades the instance as it grades any other.
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -44,6 +45,8 @@ LONGEST_ABOUT: Final = 2_000
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LONGEST_STEM: Final = 60
 """Characters of an action's name before its number, which the bound of ActionName leaves room for."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -84,11 +87,9 @@ class ToolSurface:
         return None
 
     def _call(self, name: str, given: dict[str, Any]) -> CallToolResult:
-        from mcp import MCPError  # noqa: PLC0415 - an extra, imported on use
-
         try:
             answer: CallToolResult = self.portal.call(self.client.call_tool, name, given, TIMEOUT_S)
-        except (MCPError, OSError, httpx2.HTTPError) as problem:
+        except Exception as problem:  # of the protocol, the connection, or an answer that breaks its tool's schema
             raise _down(self.address, name, problem) from problem
         return answer
 
@@ -106,13 +107,13 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
     with ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal())
         web = httpx2.AsyncClient(headers=dict(page_headers), timeout=TIMEOUT_S, trust_env=False)
-        stack.callback(portal.call, web.aclose)
+        stack.callback(_close, address, portal.call, web.aclose)
         client = Client(streamable_http_client(address, http_client=web), read_timeout_seconds=TIMEOUT_S)
         try:
             opened = portal.wrap_async_context_manager(client)
             opened.__enter__()
             # What a run raises must not reach the protocol's tasks, which would wrap it.
-            stack.callback(opened.__exit__, None, None, None)
+            stack.callback(_close, address, opened.__exit__, None, None, None)
             tools = portal.call(client.list_tools).tools
         except Exception as problem:  # a group of whatever the protocol's tasks raised
             raise _down(address, "tools/list", problem) from problem
@@ -141,6 +142,14 @@ def actions_by_name(tools: Iterable[str]) -> dict[str, str]:
         numbered = (stem if number == 1 else f"{stem}_{number}" for number in count(1))
         found[tool] = next(each for each in numbered if each not in {FINISH, *found.values()})
     return found
+
+
+def _close(address: str, close: Callable[..., object], *given: object) -> None:
+    """Close a connection. A failure is logged: it must not take the place of the one that ended the run."""
+    try:
+        close(*given)
+    except Exception as problem:  # noqa: BLE001 - a group of whatever the protocol's tasks raised
+        _log.warning("%s", _down(address, "close", problem))
 
 
 def _object_of(argument: str | None) -> dict[str, Any] | None:

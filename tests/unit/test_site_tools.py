@@ -1,12 +1,17 @@
-"""The tools of a site as actions: their names."""
+"""The tools of a site as actions: their names, and a server that does not keep the protocol."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from agents.envs.contract import Instance
+from agents.envs.errors import EnvironmentDown
 from agents.executors.open_actions import open_step
-from agents.executors.site_tools import actions_by_name
+from agents.executors.site_tools import actions_by_name, over_tools
 from eventlog.events import ActionName
 
 
@@ -33,3 +38,34 @@ def test_each_tool_has_an_action_of_its_own_that_a_step_can_name_whatever_it_is_
 @pytest.mark.parametrize("name", ["list_jackets", "buy", "a1"])
 def test_a_tool_in_snake_case_keeps_its_name(name: str) -> None:
     assert actions_by_name([name]) == {name: name}
+
+
+class BrokenServer:
+    """A client of a server that answers no call as its tool says, and whose connection breaks while it is closed."""
+
+    def __init__(self, *_: object, **__: object) -> None: ...
+
+    async def __aenter__(self) -> BrokenServer:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        raise ExceptionGroup("tasks", [OSError("gone")])
+
+    async def list_tools(self, **_: object) -> Any:
+        tool = SimpleNamespace(name="getOrder", description="Get it.", title=None, input_schema={})
+        return SimpleNamespace(tools=[tool], next_cursor=None)
+
+    async def call_tool(self, name: str, *_: object) -> Any:
+        raise RuntimeError(f"{name}: its answer is none of its schema")
+
+
+def test_a_call_that_breaks_the_protocol_is_the_sites_failure_and_closing_hides_it_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("mcp")
+    monkeypatch.setattr("mcp.Client", BrokenServer)
+    place = Instance.model_validate({"seed": 1, "instance": "i1", "url": "http://127.0.0.1:9/i/i1/"})
+    with pytest.raises(EnvironmentDown, match="getOrder: its answer is none of its schema"):  # noqa: SIM117
+        with over_tools(place, {}) as surface:
+            surface.act(open_step("get_order", None))
+    assert "OSError gone" in caplog.text
