@@ -25,6 +25,7 @@ from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
 from ..envs.episodes.errors import LibraryMissing
 from ..envs.errors import ContractBroken, EnvironmentDown
+from ..learning.quoting import quote_text
 from .open_actions import FINISH
 from .surface import Acted, Surface
 
@@ -40,11 +41,16 @@ CHARACTERS: Final = 20_000
 
 MOST_TOOLS: Final = 64
 LONGEST_ABOUT: Final = 2_000
-"""Most tools that are offered, and characters of what one of them is said to do and take."""
+MOST_ABOUT: Final = 40_000
+"""Most tools that are offered, and characters of what one of them and all together are said to do and take."""
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _LONGEST_STEM: Final = 60
 """Characters of an action's name before its number, which the bound of ActionName leaves room for."""
+
+_SAID: Final = "the site says of it "
+_TAGS: Final = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "<>|"})
+"""Signs of tags and chat templates, escaped as JSON reads them."""
 
 _log = logging.getLogger(__name__)
 
@@ -114,7 +120,7 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
             opened.__enter__()
             # What a run raises must not reach the protocol's tasks, which would wrap it.
             stack.callback(_close, address, opened.__exit__, None, None, None)
-            tools = portal.call(client.list_tools).tools
+            tools = portal.call(_list_tools, client)
         except Exception as problem:  # a group of whatever the protocol's tasks raised
             raise _down(address, "tools/list", problem) from problem
         if not tools or len(tools) > MOST_TOOLS:
@@ -126,7 +132,8 @@ def over_tools(instance: Instance, page_headers: Mapping[str, str]) -> Iterator[
             raise ContractBroken(
                 url=address, operation="tools/list", actual="two tools of one name", expected="a name for each tool"
             )
-        actions = tuple(_action_of(names[tool.name], tool) for tool in tools)
+        longest = min(LONGEST_ABOUT, MOST_ABOUT // len(tools))
+        actions = tuple(_action_of(names[tool.name], tool, longest) for tool in tools)
         yield ToolSurface(address, portal, client, actions, {action: name for name, action in names.items()})
 
 
@@ -161,13 +168,24 @@ def _object_of(argument: str | None) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def _action_of(name: str, tool: Tool) -> ActionSpec:
-    about = " ".join((tool.description or tool.title or tool.name).split())
+async def _list_tools(client: Client) -> list[Tool]:
+    """All tools of a server, page by page; no more pages than tell that there are too many."""
+    page = await client.list_tools()
+    tools = [*page.tools]
+    while page.next_cursor is not None and page.tools and len(tools) <= MOST_TOOLS:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _action_of(name: str, tool: Tool, longest: int) -> ActionSpec:
+    """What a site says stands in a system prompt, so it is quoted: in quotes that it cannot close, and in JSON."""
     fields = tool.input_schema.get("properties")
+    said = quote_text(tool.description or tool.title or tool.name, longest // 2 if fields else longest - len(_SAID))
     if not fields:
-        return ActionSpec(name, about[:LONGEST_ABOUT], "none")
-    schema = json.dumps(fields, ensure_ascii=False, sort_keys=True)
-    return ActionSpec(name, f"{about} The fields of its object: {schema}"[:LONGEST_ABOUT], "json")
+        return ActionSpec(name, _SAID + said, "none")
+    schema = json.dumps(fields, sort_keys=True).translate(_TAGS)
+    return ActionSpec(name, f"{_SAID}{said}, and of the fields of its object: {schema}"[:longest], "json")
 
 
 def _text_of(answer: CallToolResult) -> str:

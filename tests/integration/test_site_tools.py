@@ -112,7 +112,10 @@ def test_a_policy_calls_the_tools_of_a_site_and_each_call_is_a_step_of_a_run_tha
         ("finish", "ok"),
     ]
     prompt = next(each.text for each in model.asked if "list_jackets" in each.text)
-    assert "- list_jackets: List the jackets with their prices in dollars." in prompt
+    assert (
+        "- list_jackets: the site says of it “List the jackets with their prices in dollars.”; argument is empty"
+        in prompt
+    )
     assert '"jacket": {"title": "Jacket", "type": "string"}' in prompt
     (planned,) = events(house, SweepPlanned)
     again = replay_run(house.store, house.blobs, house.views, planned.specs[0].spec_id)
