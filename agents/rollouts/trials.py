@@ -19,6 +19,9 @@ from ..learning.occasions import AnyPiece, OccasionPiece
 from ..learning.retrieval import overlay_memory, retrieve
 from ..plans import Piece, apply_change, place_of
 
+MOST_ABREAST: Final = 8
+"""Most siblings of a group that each try another candidate beside the same controls, where memory is told."""
+
 _WHOLE: Final = 1_000_000
 
 
@@ -185,8 +188,9 @@ def of_kinds(
 def share_controls(sweep: SweepPlanned, candidates: Collection[TrialPiece], audience: Audience) -> SweepPlanned:
     """The sweep in which further siblings of each treated group carry a candidate, each another one.
 
-    As many siblings as the rules of the group's candidates compare with stay plain, so each of them has the same
-    controls. Those with the fewest trials go first, equal ones by a draw.
+    As many siblings as the rules of the group's candidates compare with stay plain, or more where more than
+    MOST_ABREAST would be left, so each of them has the same controls. Those with the fewest trials go first, equal
+    ones by a draw.
     """
     places, groups = {spec.spec_id: number for number, spec in enumerate(sweep.specs)}, dict[str, list[Spec]]()
     for spec in sweep.specs:
@@ -204,6 +208,7 @@ def share_controls(sweep: SweepPlanned, candidates: Collection[TrialPiece], audi
         eligible = [each for each in turns.eligible(last, len(others)) if each.piece.piece != last.candidate]
         plain = max((each.controls for each in candidates if each.piece.piece == last.candidate), default=0)
         plain = max(plain, *(each.controls for each in eligible), 1) if eligible else len(others)
+        plain = max(plain, len(others) - (MOST_ABREAST - 1))
         rng = random.Random(f"{sweep.rng_seed}/{group}/further")  # noqa: S311 a draw, not a secret
         names = rng.sample(sorted(each.piece.piece for each in eligible), len(eligible))
         names.sort(key=counts.__getitem__)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
 
 from agents.learning.advice import Audience
 from agents.learning.guidance import is_in_place
 from agents.learning.memory import EVERY_KIND, load_piece
 from agents.learning.occasions import Read
 from agents.learning.similarity import Embeddings
-from agents.rollouts.trials import TrialPiece, would_use
+from agents.rollouts.trials import MOST_ABREAST, TrialPiece, would_use
 from eventlog.events import PieceKind, Template
 from projections.candidacy import Candidacy, cold_ones
 from projections.contamination import contaminated_among
@@ -20,9 +19,6 @@ from projections.engine.views import Views
 from projections.evidence import Paired
 from projections.memories import candidacies, piece_kind
 from projections.runs import RUNS
-
-MOST_ABREAST: Final = 8
-"""Most siblings of a group that each try another candidate beside the same controls, where memory is told."""
 
 
 @dataclass(frozen=True, slots=True)

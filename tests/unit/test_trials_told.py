@@ -10,7 +10,7 @@ from agents.learning.advice import BRIEF_BUDGET, BUDGET, READERS, Audience
 from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.trials import TrialPiece, share_controls, treat, would_use
+from agents.rollouts.trials import MOST_ABREAST, TrialPiece, share_controls, treat, would_use
 from api.sweeps.candidates import TrialPool
 from eventlog.events import HintRecorded, Occasion, PairedRule, PieceTried, SeedsRule, Spec, SweepPlanned, Trials
 from projections.memories import candidacies
@@ -78,6 +78,13 @@ def test_siblings_beyond_the_controls_each_try_another_candidate_the_least_tried
         assert pieces[2].piece.piece not in own[3:5]  # the last sibling's is drawn among all
     counts = Counter(spec.candidate for spec in planned.specs if spec.candidate)
     assert len(counts) >= 4
+
+
+def test_no_more_siblings_than_may_go_abreast_try_one_however_many_a_group_has() -> None:
+    pieces = tuple(TrialPiece(told("desk", f"Knock {number} times."), 1) for number in range(12))
+    own = [spec.candidate for spec in raced(14, pieces).specs if spec.group_id == "s1__desk__seed0"]
+    assert own[:6] == [None] * 6
+    assert len({each for each in own if each}) == MOST_ABREAST
 
 
 @pytest.mark.parametrize("shares", [EVERY_GROUP, Trials(treated_micro=0, withheld_micro=0)])
