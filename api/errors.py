@@ -291,10 +291,6 @@ class RunSealed(FlywheelError):
     benchmark has a successor (`flywheel benchmark refresh {benchmark}`)."""
 
 
-class RunSealedElsewhere(RunSealed):
-    """What the run {run} did is sealed: another Flywheel asked for it, which alone grades it. Expected a run of this log; ask there."""
-
-
 class PictureSealed(FlywheelError):
     """The verdict of {evaluation} cannot be drawn while {benchmark} can judge: all that a picture shows is sealed. Freeze its
     successor first (`flywheel benchmark refresh {benchmark}`), or pay with --spend."""

@@ -17,12 +17,12 @@ from projections.rewards import REWARDS, RewardState
 from projections.runs import OUTSIDE, RUNS, RunState
 from projections.taint import TaintState, erased_runs, withdrawals
 
-from ..errors import RunSealed, RunSealedElsewhere, Unknown
+from ..errors import RunSealed, Unknown
 from .events import LoggedEvent, list_events
 from .facts import find_state
 from .paging import MOST_READ, filter_page
 from .sealed import hide_results
-from .untold import find_confirming, find_hidden, is_sealed_elsewhere, tell_status
+from .untold import RunSealedElsewhere, find_confirming, find_hidden, is_sealed_elsewhere, tell_status
 
 if TYPE_CHECKING:
     from eventlog.events import Spec

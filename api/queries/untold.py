@@ -15,10 +15,16 @@ from projections.evaluations import EVALUATIONS
 from projections.runs import RUNS, RunState
 from projections.verdicts import VERDICTS, VerdictState
 
+from ..errors import RunSealed
+
 SEALED_ELSEWHERE: Final = "predict-sealed-"
 """How the sweeps of runs begin that another Flywheel asked for and may not have told of."""
 ENDED: Final = "ended"
 """The status that is told of a sealed run that ended: how it ended may be its result."""
+
+
+class RunSealedElsewhere(RunSealed):
+    """What the run {run} did is sealed: another Flywheel asked for it, which alone grades it. Expected a run of this log; ask there."""
 
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:
