@@ -24,8 +24,7 @@ ENDED: Final = "ended"
 
 
 class RunSealedElsewhere(RunSealed):
-    """What the run {run} did is sealed: another Flywheel asked for it, which alone grades it. Expected a run
-    of this log; ask there."""
+    """What the run {run} did is sealed: another Flywheel grades it. Expected a run of this log; ask there."""
 
 
 def may_tell(views: Views, benchmark: str, evaluation: str) -> bool:

@@ -211,7 +211,7 @@ def _untold(other: RemoteSide, sealed: set[str]) -> None:
             assert {each["type"] for each in logged["events"]} == {"RunStarted", "InstanceReset"}
         status = rest.get(f"/predict/{run}").json()
         assert (status["status"], status["reason"]) == ("ungraded", None)
-    with pytest.raises(RunSealed, match="another Flywheel asked"):
+    with pytest.raises(RunSealed, match="another Flywheel grades"):
         refuse_hidden_run(other.house.views(), run)
 
 
