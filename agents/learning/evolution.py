@@ -55,8 +55,8 @@ class EvolvedInstruction(FrozenModel):
 class Scorecard:
     """An instruction and what runs with it earned, in millionths, by the instance in which it was compared.
 
-    `piece` is NONE and `text` is empty for the agent's own prompt alone. `lead` is the sum over its own `trials` of
-    what its runs earned more than their controls, in millionths.
+    `piece` is NONE and `text` is empty for the agent's own prompt alone. `lead` is the sum over its own `trials`
+    beside the present instruction of what its runs earned more than their controls, in millionths.
     """
 
     piece: str = NONE
@@ -188,8 +188,13 @@ class Comparison:
     tried: str = NONE
 
 
-def scorecards(texts: Mapping[str, str], comparisons: Iterable[Comparison]) -> tuple[Scorecard, ...]:
-    """A card for each instruction of `texts`, and for none, from all trials. What else was compared is left out."""
+def scorecards(
+    texts: Mapping[str, str], comparisons: Iterable[Comparison], present: str = NONE
+) -> tuple[Scorecard, ...]:
+    """A card for each instruction of `texts`, and for none, from all trials. What else was compared is left out.
+
+    Leads are over the `present` one alone, so that they can be compared with each other.
+    """
     known = {NONE: "", **texts}
     found: dict[str, dict[str, list[int]]] = {piece: {} for piece in known}
     leads: dict[str, list[int]] = {piece: [] for piece in known}
@@ -197,9 +202,8 @@ def scorecards(texts: Mapping[str, str], comparisons: Iterable[Comparison]) -> t
         for piece, score in each.scores.items():
             if piece in known:
                 found[piece].setdefault(each.instance, []).append(score)
-        others = [score for piece, score in each.scores.items() if piece != each.tried]
-        if each.tried and others and each.tried in each.scores and each.tried in known:
-            leads[each.tried].append(each.scores[each.tried] - sum(others) // len(others))
+        if each.tried and each.tried in known and each.scores.keys() == {each.tried, present}:
+            leads[each.tried].append(each.scores[each.tried] - each.scores[present])
     return tuple(
         Scorecard(piece, known[piece], dict(_means(found[piece])), sum(leads[piece]), len(leads[piece]))
         for piece in sorted(known)

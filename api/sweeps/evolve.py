@@ -77,7 +77,7 @@ class InstructionPool:
 
     def cards(self) -> tuple[Scorecard, ...]:
         """What runs with each instruction earned in the instances of their trials."""
-        return scorecards(self.texts, self._comparisons())
+        return scorecards(self.texts, self._comparisons(), self.present)
 
     def _comparisons(self) -> Iterator[Comparison]:
         for event in self.tried:

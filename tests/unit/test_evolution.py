@@ -95,15 +95,19 @@ def test_trials_of_one_instance_are_averaged_and_what_is_not_in_the_pool_is_left
     )
 
 
-def test_the_lead_of_an_instruction_is_what_its_own_trials_earned_more_than_their_controls() -> None:
+def test_the_lead_of_an_instruction_is_what_its_own_trials_earned_more_than_the_present_one() -> None:
     trials = [
         Comparison("i1", {"p": 10, NONE: 4}, "p"),
         Comparison("i2", {"p": 2, NONE: 5}, "p"),
         Comparison("i2", {"q": 9, "p": 5}, "q"),
         Comparison("i3", {"p": 7, NONE: 0}),
     ]
-    leads = {card.piece: (card.lead, card.trials) for card in scorecards({"p": "P", "q": "Q"}, trials)}
-    assert leads == {NONE: (0, 0), "p": (3, 2), "q": (4, 1)}
+    found = {
+        present: {card.piece: (card.lead, card.trials) for card in scorecards({"p": "P", "q": "Q"}, trials, present)}
+        for present in (NONE, "p")
+    }
+    assert found[NONE] == {NONE: (0, 0), "p": (3, 2), "q": (0, 0)}
+    assert found["p"] == {NONE: (0, 0), "p": (0, 0), "q": (4, 1)}
 
 
 def test_a_leader_is_drawn_by_its_lead_the_surer_the_more_trials_it_had() -> None:
