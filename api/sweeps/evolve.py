@@ -9,6 +9,7 @@ from typing import Final
 
 from agents.executors.executor import Called
 from agents.executors.policy import wording_budget
+from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript
 from agents.learning.evolution import (
     NONE,
@@ -75,6 +76,10 @@ class InstructionPool:
         """The instruction that a run was given; NONE if none."""
         return next((piece for piece in self.runs[run].applied if piece in self.known), NONE)
 
+    def with_known(self, piece: str, text: str) -> InstructionPool:
+        """This pool after an answer: a further instruction that was tried. Without a trial it is nobody's parent."""
+        return replace(self, known={**self.known, piece: text})
+
     def cards(self) -> tuple[Scorecard, ...]:
         """What runs with each instruction earned in the instances of their trials."""
         return scorecards(self.texts, self._comparisons(), self.present)
@@ -108,9 +113,12 @@ def evolve_instruction(
     if isinstance(course.rule, PairedRule):
         course = replace(course, rule=course.rule.with_early_stop())
     with advisor_of(house.settings, tell, timeout_s=course.timeout_s, is_asked=bool(asked)) as model:
-        if model is not None:
+        if model is not None and asked:
+            most = longest_instruction(house.settings, sweep)
+            pool = instruction_pool(house, house.views(), sweep, asked[0][1], graded, most)  # all are about one cluster
             for number, question in asked:
-                _ask(house, sweep, course, question, graded, model, number, brings_back=brings_back)
+                found = _ask(house, sweep, course, question, pool, model, number, brings_back=brings_back)
+                pool = pool if found is None else pool.with_known(found.name, found.text)
 
 
 def _questions(
@@ -142,29 +150,29 @@ def _ask(
     sweep: SweepPlanned,
     course: Course,
     question: Question,
-    graded: Mapping[str, RewardState],
+    pool: InstructionPool,
     model: Model,
     number: int,
     *,
     brings_back: bool,
-) -> None:
-    views = house.views()
+) -> Captured | None:
+    """The instruction that the answer brought, if any."""
     most, template = longest_instruction(house.settings, sweep), question.template
-    pool = instruction_pool(house, views, sweep, question, graded, most)
     draw, seed = draw_leader if number < MOST_PROPOSED - 1 else draw_parent, f"{sweep.rng_seed}/{sweep.sweep}"
     parent = draw(pool.cards(), pool.present, f"{seed}/{template.cluster}/{number}")
     told = _transcripts(house, pool, parent.piece)
     if all(each.passed for each in told):
-        return  # no run with it failed yet, so there is nothing to put right
+        return None  # no run with it failed yet, so there is nothing to put right
     request = evolution_request(model, template, parent, told, pool.known.values(), number)
     try:
         completion = model.complete(request)
     except ModelFailure:
-        return  # the advisor has reported it
+        return None  # the advisor has reported it
     run = (question.run,)
     found = read_instruction(model.name, completion, sweep.environment, template, parent, pool.present, run, most)
     called = Called("recovery", None, request, completion)
-    record_answer(house, views, sweep, course, question, called, found, brings_back=brings_back)
+    record_answer(house, house.views(), sweep, course, question, called, found, brings_back=brings_back)
+    return found
 
 
 def instruction_pool(
