@@ -155,7 +155,7 @@ def _close(address: str, close: Callable[..., object], *given: object) -> None:
     """Close a connection. A failure is logged: it must not take the place of the one that ended the run."""
     try:
         close(*given)
-    except Exception as problem:  # noqa: BLE001 - a group of whatever the protocol's tasks raised
+    except (ExceptionGroup, OSError, RuntimeError, httpx2.HTTPError) as problem:  # the protocol's tasks raise groups
         _log.warning("%s", _down(address, "close", problem))
 
 
