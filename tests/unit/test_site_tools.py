@@ -55,7 +55,7 @@ class BrokenServer:
     async def __aexit__(self, *_: object) -> None:
         raise ExceptionGroup("tasks", [OSError("gone")])
 
-    async def list_tools(self, **_: object) -> Any:
+    async def list_tools(self, *, cursor: str = "0", **_: object) -> Any:
         return SimpleNamespace(tools=[a_tool("getOrder", "Get it.")], next_cursor=None)
 
     async def call_tool(self, name: str, *_: object) -> Any:
