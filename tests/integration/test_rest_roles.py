@@ -13,6 +13,7 @@ from api.routes.roles import RANKS, least_role
 from api.tokens import issue
 from eventlog.events import TokenRole
 
+from .test_answers import OPEN, TYPED, check_answer
 from .test_rest_time import EVERY, filled, needed, paths
 
 ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
@@ -47,3 +48,13 @@ def test_every_route_is_called_by_the_roles_that_may_and_by_no_other(
                 undescribed.add((method, path))
     assert (wrong, undescribed) == ([], set())
     assert len(GUARDED) > 40
+
+
+def test_what_administrators_alone_read_is_the_struct_that_the_document_names(
+    client: TestClient, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    client.headers.update(headers["admin"])
+    closed = sorted({*TYPED} - {*OPEN})
+    assert closed == ["/v1/blobs", "/v1/tokens", "/v1/webhooks"]
+    for path in closed:
+        check_answer(path, client)
