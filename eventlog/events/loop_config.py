@@ -14,7 +14,7 @@ Strategy = Literal["decompose_finer", "simplify", "reframe", "escalate"]
 Capability = Literal["network", "filesystem", "compute"]
 """Modules that a namespace of tools may import beyond the least. The sandbox has no network in any case."""
 
-FILE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,58}[A-Za-z0-9])?$"
+_FILE_NAME = r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,58}[A-Za-z0-9])?$"
 """The name of a file in a result: no path, and as names are read from a worker's result."""
 
 _Window = Annotated[int, Field(ge=2, le=100)]
@@ -147,7 +147,7 @@ class CompletionConfig(FrozenModel):
 
     max_rejected_completions: Annotated[int, Field(ge=1, le=20)] = 2
     file_gates: bool = True
-    required_outputs: tuple[Annotated[str, Field(pattern=FILE_NAME)], ...] = ()
+    required_outputs: tuple[Annotated[str, Field(pattern=_FILE_NAME)], ...] = ()
     required_fields: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = ()
 
 
