@@ -41,8 +41,9 @@ PROMPT, DRAWN = 20, 12
 ACCEPTED = {"arrow": ARROW, "lz4.arrow": f"{ARROW};codec=lz4", "parquet": PARQUET, "ndjson": NDJSON}
 NAMES = {"arrow": "Arrow", "lz4.arrow": "Arrow with lz4", "parquet": "Parquet", "ndjson": "NDJSON"}
 SHARE = "Arrow, MB/s / those of a bare socket"
-FASTER = "rows/s encoded when asked for, Arrow with lz4 / NDJSON"
-TARGETS: dict[str, Target] = {SHARE: at_least(0.5), FASTER: at_least(4)}
+FASTER = "rows/s, Arrow with lz4 / NDJSON"
+FASTER_ENCODED = "rows/s encoded when asked for, Arrow with lz4 / NDJSON"
+TARGETS: dict[str, Target] = {SHARE: at_least(0.5), FASTER: at_least(4), FASTER_ENCODED: at_least(4)}
 _AT_ONCE = 100
 _ROOM = 64 * 2**30
 
@@ -92,9 +93,9 @@ def measure_rows(server: Server, folder: Path, rows: int, repeats: int) -> dict[
             figures[name] = served.rows / statistics.median(took)
     lz4, plain = NAMES["lz4.arrow"], NAMES["ndjson"]
     for what, name in (
-        ("rows/s", "rows/s, Arrow with lz4 / NDJSON"),
+        ("rows/s", FASTER),
         ("rows/s into a frame of Polars", "rows/s into a frame, Arrow with lz4 / NDJSON"),
-        ("rows/s encoded when asked for", FASTER),
+        ("rows/s encoded when asked for", FASTER_ENCODED),
     ):
         figures[name] = figures[f"{lz4}, {what}"] / figures[f"{plain}, {what}"]
     return figures
