@@ -63,7 +63,7 @@ def judge(scene: Scene, frozen: BenchmarkFrozen, executor: Executor, challenger:
     """Play a challenger and the champion on every sealed seed, greedily, and let the gate decide."""
     house = scene.house
     house.blobs.put([memory])
-    evaluation = _decided(scene, challenger)
+    evaluation = _earlier_evaluation(scene, challenger)
     if evaluation is None:
         rules = Rules.default("sign_flip")
         rules = rules.model_copy(update={"min_pairs": min(rules.min_pairs, scene.effort.sealed)})
@@ -88,7 +88,7 @@ def judge(scene: Scene, frozen: BenchmarkFrozen, executor: Executor, challenger:
     return found
 
 
-def _decided(scene: Scene, challenger: Artifact) -> str | None:
+def _earlier_evaluation(scene: Scene, challenger: Artifact) -> str | None:
     """The evaluation of this challenger that was decided by an earlier call, if any."""
     for key, state in scene.house.views().find(VERDICTS).items():
         _, judged = state.artifacts()
