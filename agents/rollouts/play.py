@@ -129,10 +129,9 @@ class Means:
 
     `watching` makes the step check of an instance. `inspector` makes recovery's inspector of an instance, with the
     index of the run's noise, and `advisor` is the model that recovery may ask. `operations` are those that the steps
-    of the site's plans are expected to record. `rule` is the promotion rule of
-    proposals; `stopwatch` returns monotonic microseconds. Recovery `looks_for_hints` in failed runs of an executor that
-    is told memory. What somebody else grades is graded here no more than its end state is
-    kept, or its fingerprint (`grades`).
+    of the site's plans are expected to record. `rule` is the promotion rule of proposals; `stopwatch` returns monotonic
+    microseconds. Recovery `looks_for_hints` in failed runs of an executor that is told memory. `grades` is False where
+    somebody else grades the run: no reward is computed, and neither its end state nor its fingerprint is kept.
     """
 
     environment: Environment
