@@ -23,6 +23,7 @@ from .arms import ARMS, CONTROL, LOOP, Arm, Workshop
 from .differences import Difference, two_way
 from .effort import BASE, OTHERS, PRIMARY, TRAINED, Effort, quick
 from .judged import ask_champion, judge_at_gate
+from .questions import ASKED
 from .stage import Outcomes, Paused, constrained_base, open_stage, success
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks" / "real.md"
@@ -31,7 +32,9 @@ PLAIN: Final = "base"
 SCHEMA: Final = "base under a schema"
 _PARALLEL: Final = 8
 _PAUSED: Final = 75
-_SHORT: Final = {task: task.removeprefix("reasoning-gym.") for task in (TRAINED, *OTHERS)}
+_COLUMNS: Final = {TRAINED: "held-out questions", ASKED: ASKED} | {
+    task: task.removeprefix("reasoning-gym.") for task in OTHERS
+}
 _LEAST: Final = 0.000_001
 
 Held = Mapping[str, Sequence[Mapping[str, Outcomes]]]
@@ -114,7 +117,7 @@ def _differences(held: Held, seeds: int) -> dict[str, Difference]:
         for one, other in pairs
     }
     return found | {
-        f"{LOOP} - {CONTROL}, {_SHORT[task]}": two_way(
+        f"{LOOP} - {CONTROL}, {_COLUMNS[task]}": two_way(
             _over_seeds(held, CONTROL, task, seeds), _over_seeds(held, LOOP, task, seeds)
         )
         for task in OTHERS
@@ -126,12 +129,12 @@ def _mean(held: Held, arm: str, task: str) -> float:
 
 
 def _rows(held: Held) -> list[tuple[str, ...]]:
-    return [(arm, *(f"{_mean(held, arm, task):.3f}" for task in (TRAINED, *OTHERS))) for arm in held]
+    return [(arm, *(f"{_mean(held, arm, task):.3f}" for task in _COLUMNS)) for arm in held]
 
 
 def _tell(held: Held) -> None:
     grid = Table(title="success on held-out instances, mean of the training seeds", title_justify="left")
-    for column in ("arm", *_SHORT.values()):
+    for column in ("arm", *_COLUMNS.values()):
         grid.add_column(column, overflow="fold")
     for row in _rows(held):
         grid.add_row(*row)
@@ -140,7 +143,7 @@ def _tell(held: Held) -> None:
 
 def _note(effort: Effort, held: Held, arms: Sequence[Arm], found: Mapping[str, Difference]) -> str:
     """Text of the page above the figures: sizes, success by task, and what each arm took."""
-    columns = ("arm", *_SHORT.values())
+    columns = ("arm", *_COLUMNS.values())
     table = [
         f"| {' | '.join(columns)} |",
         f"|{'---|' * len(columns)}",
@@ -155,7 +158,7 @@ def _note(effort: Effort, held: Held, arms: Sequence[Arm], found: Mapping[str, D
         f"{seed}: {own:+.3f}" for seed, own in zip(effort.training_seeds, found[PRIMARY].by_seed, strict=True)
     )
     sizes = (
-        f"{effort.held_out} held-out instances of the trained task and {effort.held_out_others} of each other one, "
+        f"{effort.held_out} held-out instances of the trained task, {effort.held_out_others} of each other column, "
         f"{len(effort.training_seeds)} training seeds. The comparison named beforehand is {PRIMARY}; "
         f"by training seed: {each}."
     )

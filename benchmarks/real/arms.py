@@ -24,6 +24,7 @@ from projections.frozen_datasets import DatasetState
 from trainer.request import Config
 
 from .effort import OTHERS, TRAINED
+from .questions import ASKED, asked_seeds, held_out_seeds, training_seeds_of
 from .stage import ACTOR, NUMBER, Outcomes, Stage, success
 
 LOOP: Final = "loop"
@@ -66,20 +67,28 @@ class Workshop:
         return ByWeights({weights: self.stage.policy(task, model)})
 
     def held_out(self, name: str, weights: str = "base", model: Model | None = None) -> Mapping[str, Outcomes]:
-        """Outcomes on the held-out instances of every task, greedily; `model` plays under the schema."""
+        """Outcomes on later instances by task, greedily; `model` plays under the schema.
+
+        Those of the trained task are held-out questions, and as ASKED such as may be asked in training.
+        """
+        effort = self.stage.effort
+        instances = {
+            TRAINED: held_out_seeds(effort),
+            ASKED: asked_seeds(effort),
+            **dict.fromkeys(OTHERS, effort.other_seeds),
+        }
         found: dict[str, Outcomes] = {}
-        for number, task in enumerate((TRAINED, *OTHERS)):
-            effort = self.stage.effort
-            seeds = effort.held_out_seeds if task == TRAINED else effort.other_seeds
+        for number, (part, seeds) in enumerate(instances.items()):
+            task = TRAINED if part == ASKED else part
             plays = self.executor(task, weights) if model is None else self.stage.policy(task, model, NUMBER)
-            found[task] = self.stage.play(f"held-{name}-{number}", task, plays, seeds, weights=weights)
+            found[part] = self.stage.play(f"held-{name}-{number}", task, plays, seeds, weights=weights)
         return found
 
     def sft(self, seed: int) -> Arm:
         """SFT on runs of the base under the schema that passed. Raises EmptyDataset, Paused."""
         stage, effort = self.stage, self.stage.effort
         name = f"asked-{seed}"
-        asked = effort.seeds_of(seed, 0, effort.asked)
+        asked = training_seeds_of(effort, seed, 0)
         outcomes = stage.play(name, TRAINED, stage.policy(TRAINED, self.constrained, NUMBER), asked, temperature=1.0)
         TerminalReporter().say(f"training seed {seed}: the base under a schema passes {success(outcomes):.2f}")
         query = SftQuery(runs="policy", sweep=(name,), tokens=keep_tokens(stage.house.blobs, self.host.folder.path))
@@ -93,7 +102,7 @@ class Workshop:
         runs = steps = tokens = 0
         for turn in range(1, effort.rounds + 1):
             name = f"loop-{seed}-{turn}"
-            asked = effort.seeds_of(seed, turn, effort.questions)
+            asked = training_seeds_of(effort, seed, turn)
             outcomes = self._sampled(name, state, asked)
             runs += len(asked) * effort.siblings
             TerminalReporter().say(f"training seed {seed}, round {turn}: {success(outcomes):.2f} of its runs pass")
@@ -116,7 +125,7 @@ class Workshop:
         names: list[str] = []
         for turn in range(1, effort.rounds + 1):
             names.append(f"control-{seed}-{turn}")
-            self._sampled(names[-1], start.state, effort.seeds_of(seed, turn, effort.questions))
+            self._sampled(names[-1], start.state, training_seeds_of(effort, seed, turn))
         query = SftQuery(runs="policy", sweep=tuple(sorted(names)))
         try:
             dataset = self.stage.frozen(query, f"control {seed}")

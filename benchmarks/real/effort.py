@@ -34,9 +34,9 @@ class Effort:
     """
 
     training_seeds: tuple[int, ...] = (1, 2, 3)
-    asked: int = 120
-    rounds: int = 4
-    questions: int = 24
+    asked: int = 480
+    rounds: int = 8
+    questions: int = 16
     siblings: int = 8
     held_out: int = 60
     held_out_others: int = 30
@@ -45,15 +45,15 @@ class Effort:
     answer_tokens: int = 24
     at_once: int = 32
     sft: SftConfig = field(
-        default_factory=lambda: SftConfig(steps=20, learning_rate="0.0003", rows_per_step=8, threads=2, lora=_RANK)
+        default_factory=lambda: SftConfig(steps=6, learning_rate="0.0002", rows_per_step=8, threads=2, lora=_RANK)
     )
     grpo: GrpoConfig = field(
         default_factory=lambda: GrpoConfig(
-            steps=6,
+            steps=1,
             learning_rate="0.0003",
-            groups_per_step=4,
+            groups_per_step=16,
             aggregation="bnpo",
-            beta="0.01",
+            beta="0",
             max_tokens=24,
             threads=2,
             lora=_RANK,
@@ -64,20 +64,6 @@ class Effort:
     def runs_of_loop(self) -> int:
         """Runs that the loop plays after its SFT."""
         return self.rounds * self.questions * self.siblings
-
-    def seeds_of(self, training_seed: int, part: int, many: int) -> tuple[int, ...]:
-        """Training questions of one training seed: part 0 is the base's sweep, then one part for each round.
-
-        They lie between 0 and 9,000, where no benchmark has seeds. The control's questions are the loop's.
-        """
-        width = max(self.asked, self.questions)
-        first = (training_seed - 1) * 2_500 + part * width
-        return tuple(range(first, first + many))
-
-    @property
-    def held_out_seeds(self) -> tuple[int, ...]:
-        """Held-out questions of the trained task."""
-        return tuple(range(30_000, 30_000 + self.held_out))
 
     @property
     def other_seeds(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.real.differences import two_way
 from benchmarks.real.effort import Effort, quick
+from benchmarks.real.questions import held_out_seeds, question, training_seeds_of
 from benchmarks.real.stage import outcomes_of as outcomes_of_runs
 from projections.rewards import RewardState
 from projections.runs import RunState
@@ -59,13 +60,16 @@ def test_a_missing_run_is_no_failed_one() -> None:
     assert outcomes_of_runs(runs, rewards) == ({1: 1.0, 2: 0.0}, 2)
 
 
-def test_no_question_is_asked_twice_in_training_or_held_out() -> None:
+def test_no_instance_is_played_twice_in_training_and_no_held_out_question_is_asked_there() -> None:
+    pytest.importorskip("reasoning_gym")
     for effort in (Effort(), quick()):
-        asked = [
-            seed
+        parts = [
+            (training_seeds_of(effort, training_seed, part), effort.questions if part else effort.asked)
             for training_seed in effort.training_seeds
             for part in range(effort.rounds + 1)
-            for seed in effort.seeds_of(training_seed, part, effort.questions if part else effort.asked)
         ]
+        asked = [seed for seeds, _ in parts for seed in seeds]
+        assert [len(seeds) for seeds, _ in parts] == [wanted for _, wanted in parts]
         assert len(asked) == len(set(asked))
-        assert max(asked) < 9_000 < min(effort.held_out_seeds)
+        assert max(asked) < 9_000 < min(held_out_seeds(effort))
+        assert not {question(seed) for seed in asked} & {question(seed) for seed in held_out_seeds(effort)}
