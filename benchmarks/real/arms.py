@@ -153,9 +153,12 @@ class Workshop:
     def _train(
         self, query: Query, title: str, config: Config, parent: WeightsState | None, rows: int
     ) -> tuple[WeightsState, int]:
-        """Train on the rows of a query; also the tokens of all steps of so many rows. Raises EmptyDataset, Paused."""
+        """Train on the rows of a query; also the tokens of all steps of so many rows, or of all rows if there are fewer.
+
+        Raises EmptyDataset, Paused.
+        """
         dataset = self.stage.frozen(query, title)
-        tokens = round(self.stage.tokens_a_row(dataset) * rows * config.steps)
+        tokens = round(self.stage.tokens_a_row(dataset) * min(rows, dataset.rows) * config.steps)
         return self._trained(dataset, title, config, parent), tokens
 
     def _trained(self, dataset: DatasetState, title: str, config: Config, parent: WeightsState | None) -> WeightsState:
