@@ -6,8 +6,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
 from pydantic import ValidationError
 
 from . import events
@@ -18,6 +19,8 @@ from .upcast import upcast
 
 if TYPE_CHECKING:
     from .events import AnyEvent
+
+_PLAIN: Final = msgspec.json.Encoder(order="sorted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,9 @@ def payload_bytes(event: AnyEvent) -> bytes:
     ASCII text without Unicode escapes takes the fast path: events hold no floats and no integers beyond 2^53.
     """
     payload = event.model_dump(mode="json", exclude={"type"})
-    plain = json.dumps(payload, sort_keys=True, separators=(",", ":"))
-    return canonical({"payload": payload})[len('{"payload":') : -1] if "\\u" in plain else plain.encode()
+    plain = _PLAIN.encode(payload)
+    is_canonical = plain.isascii() and b"\\u" not in plain
+    return plain if is_canonical else canonical({"payload": payload})[len('{"payload":') : -1]
 
 
 def content_digest(stream: str, rows: Iterable[EncodedEvent]) -> bytes:

@@ -55,8 +55,8 @@ def chat_run(line: Mapping[str, Any]) -> ChatRun:
     for index, place in enumerate(places):
         call = ModelCall(model or "unknown", tuple(messages[:place]), (), _SAMPLING, False, False, asked)  # noqa: FBT003
         answer = ModelAnswer(model or "unknown", (_sample(messages[place]),), None, None)
-        event, named = call_event(run, call, answer, {})
-        events.append(event.model_copy(update={"index": index}))
+        event, named = call_event(run, call, answer, {}, index)
+        events.append(event)
         blobs.update((blob.digest, blob) for blob in named)
     events.append(outside_end(run, "completed", (None, None)))
     graded = _reward(line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
@@ -132,16 +133,17 @@ def _sampling_of(given: Mapping[str, Any]) -> Sampling:
         "samples": whole_number(given.get("choice.count", given.get("n"))),
         "stop": tuple(each for each in stops if isinstance(each, str) and each and "\0" not in each),
     }
-    given_well = {name: value for name, value in wanted.items() if value is not None and _is_valid(name, value)}
-    return Sampling(**{"temperature_micro": _MICRO, "max_tokens": UNBOUNDED, **given_well})
+    told = tuple((name, value) for name, value in wanted.items() if value is not None)
+    found = _valid_sampling(told) or _valid_sampling(tuple(each for each in told if _valid_sampling((each,))))
+    return found or Sampling(temperature_micro=_MICRO, max_tokens=UNBOUNDED)
 
 
-def _is_valid(name: str, value: Any) -> bool:
+@lru_cache(maxsize=1024)
+def _valid_sampling(given: tuple[tuple[str, Any], ...]) -> Sampling | None:
     try:
-        Sampling(**{"temperature_micro": _MICRO, "max_tokens": UNBOUNDED, name: value})
+        return Sampling(**{"temperature_micro": _MICRO, "max_tokens": UNBOUNDED, **dict(given)})
     except ValidationError:
-        return False
-    return True
+        return None
 
 
 def _micro(value: Any) -> int | None:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from projections.engine.decoders import decoder_of
+
 from ..serving.calls import Sampled
 from .spans import Span
 
@@ -71,11 +73,11 @@ def plain_structure(value: Any) -> Any:
     if not isinstance(value, str) or value[:1] not in ("[", "{"):
         return None
     try:
-        found = json.loads(value)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # what no blob can hold stays text
+        found = decoder_of(Any).decode(value)  # refuses what no blob can hold: lone surrogates, NaN and infinity
     except (ValueError, RecursionError):
         return None
-    return None if _has_level(found, _LEVELS) else found
+    may_be_deep = value.count("[") + value.count("{") >= _LEVELS
+    return None if may_be_deep and _has_level(found, _LEVELS) else found
 
 
 def _has_level(value: Any, level: int) -> bool:

@@ -150,8 +150,7 @@ def _start_of_run(run: str, spans: Sequence[Span]) -> AnyEvent:
 def _event_of_span(run: str, progress: TraceProgress, span: Span) -> tuple[AnyEvent, tuple[Blob, ...]] | None:
     match span_role(span):
         case "call":
-            event, blobs = call_event(run, *call_of(span), {"mapping": MAPPING})
-            return event.model_copy(update={"index": progress.calls}), blobs
+            return call_event(run, *call_of(span), {"mapping": MAPPING}, progress.calls)
         case "tool":
             return _step(run, progress.steps, span)
         case _:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from threading import Lock
 from typing import Final
 
@@ -36,6 +38,7 @@ _IDS_REMEMBERED: Final = 500_000
 
 _TRIES: Final = 100
 _FAULTS_TOLD: Final = 5
+_TRACES_A_PUT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,13 @@ class SpanReceipt:
         """Count refused spans."""
         self.refused += count
         self.why[why] = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    trace: str
+    made: TraceEvents
+    append: Append
 
 
 @dataclass
@@ -106,8 +116,29 @@ class TraceLog:
         receipt: SpanReceipt,
     ) -> dict[str, list[Span]]:
         """Append what is new; returns the traces that others appended to meanwhile, to be tried again."""
-        made: dict[str, TraceEvents] = {}
-        appends: list[Append] = []
+        made = self._keep_blobs(self._make(sender, waiting, source, receipt))
+        if not made:
+            return {}
+        outcomes = zip(made, self.house.store.append([each.append for each in made]), strict=True)
+        again = {}
+        for each, outcome in outcomes:
+            self._settle(sender, each.trace, each.made, outcome)
+            if isinstance(outcome, Committed):
+                receipt.recorded += sum(len(event.spans) for event in each.made.events if isinstance(event, SpansKept))
+            if isinstance(outcome, Committed | Repeated):
+                receipt.runs.add(run_of_trace(each.trace))
+            else:
+                again[each.trace] = waiting[each.trace]
+        return again
+
+    def _make(
+        self,
+        sender: TraceSender,
+        waiting: dict[str, list[Span]],
+        source: TraceSource,
+        receipt: SpanReceipt,
+    ) -> Iterator[_Making]:
+        """What is to be appended of each trace; the receipt says what was refused."""
         for trace, spans in waiting.items():
             progress = self._progress(sender, trace)
             fresh = unseen_spans(progress, spans)
@@ -118,27 +149,24 @@ class TraceLog:
                 receipt.refuse(len(fresh), str(RunClosed(run=run_of_trace(trace), actual=progress.closed)))
             elif fresh:
                 try:
-                    made[trace] = events_of_spans(progress, fresh, source)
+                    made = events_of_spans(progress, fresh, source)
                 except ValidationError as problem:
                     first = problem.errors(include_url=False, include_input=False)[0]
                     receipt.refuse(len(fresh), f"Trace {trace} makes no event: {first['loc']}: {first['msg']}.")
                     continue
-                appends.append(_append_of(sender, trace, fresh, made[trace], progress.version))
-        if not appends:
-            return {}
-        blobs = {blob.digest: blob for each in made.values() for blob in each.blobs}
-        without_flush(self.house.blobs).put(list(blobs.values()))
-        outcomes = zip(made.items(), self.house.store.append(appends), strict=True)
-        again = {}
-        for (trace, each), outcome in outcomes:
-            self._settle(sender, trace, each, outcome)
-            if isinstance(outcome, Committed):
-                receipt.recorded += sum(len(event.spans) for event in each.events if isinstance(event, SpansKept))
-            if isinstance(outcome, Committed | Repeated):
-                receipt.runs.add(run_of_trace(trace))
-            else:
-                again[trace] = waiting[trace]
-        return again
+                yield _Making(trace, made, _append_of(sender, trace, fresh, made, progress.version))
+
+    def _keep_blobs(self, making: Iterator[_Making]) -> list[_Making]:
+        """All that is made, its blobs put: a thread puts those of some traces while the next are made."""
+        put, found, puts = without_flush(self.house.blobs).put, [], []
+        with ThreadPoolExecutor(1) as thread:
+            while some := list(islice(making, _TRACES_A_PUT)):
+                blobs = {blob.digest: blob for each in some for blob in each.made.blobs}
+                puts.append(thread.submit(put, list(blobs.values())))
+                found += some
+        for each in puts:
+            each.result()
+        return found
 
     def _settle(self, sender: TraceSender, trace: str, made: TraceEvents, outcome: Outcome) -> None:
         """Remember where a run stands now: after what was appended, or after what was there before."""

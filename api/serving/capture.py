@@ -44,6 +44,7 @@ NAME_MOST: Final = 200
 SWEEP: Final = "ext-proxy"
 OUTSIDE_ENVIRONMENT: Final = "outside"
 NOTHING: Final = Blob(JSON_TYPE, b"[]")
+_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 """The plan and the memory of a run from outside. It is put before an event names it."""
 
 
@@ -193,9 +194,12 @@ def outside_start(run: str, group: str, task: str, sweep: str, executor: str, we
 
 
 def call_event(
-    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str]
+    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str], index: int = 0
 ) -> tuple[ModelCalled, tuple[Blob, ...]]:
-    """The event of a run's first call, and its blobs. Pure. Raises ValueError for what JSON cannot hold."""
+    """The event of a run's call, the first by default, and its blobs. Pure.
+
+    Raises ValueError for what JSON cannot hold.
+    """
     body: dict[str, Json] = {
         **served,
         **({"processed_logprobs": call.has_processed_logprobs} if served else {}),
@@ -210,7 +214,7 @@ def call_event(
     nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
     event = ModelCalled(
         run=run,
-        index=0,
+        index=index,
         step=None,
         role="policy",
         model=(answer.model or call.model)[:NAME_MOST],
@@ -231,4 +235,4 @@ def _key(opening: RunOpening) -> tuple[str, str]:
 
 
 def _canonical(value: Mapping[str, Json]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+    return _CANONICAL.encode(value).encode()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -28,14 +29,14 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blob:
     """Bytes and their media type."""
 
     media_type: str
     body: bytes
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the bytes, in hexadecimal."""
         return hashlib.sha256(self.body).hexdigest()

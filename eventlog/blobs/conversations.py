@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MESSAGE_TYPE = "application/vnd.flywheel.message+json"
 """The media type of message blobs, which may name the previous message."""
 
+_CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+
 
 def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, subject: str | None = None) -> str:
     """Store a list of chat messages (plain JSON), and return its address. A prefix that is stored already is shared.
@@ -65,7 +67,7 @@ def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
 
 def _canonical(value: Mapping[str, Json], place: int) -> bytes:
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
+        return _CANONICAL.encode(value).encode()
     except UnicodeEncodeError as error:
         raise UnstorableText(actual="a lone surrogate", where=f"message {place}") from error
     except ValueError as error:

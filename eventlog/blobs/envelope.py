@@ -22,7 +22,8 @@ Encoding = Literal["raw", "zstd"]
 ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 """All encodings; the index in this tuple is the stored number."""
 
-_LEVEL = 9
+_LEVEL = 3
+"""Level 9 took 5 times as long for the spans of a trace, which were 3 % smaller (messages: 4 times, 2 %)."""
 _OWN = threading.local()
 _MAGIC = b"FWB1"
 _LENGTH = 4

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -30,9 +31,11 @@ from api.history.disown import forged_events
 from api.house import House
 from api.ingest.runs_of_traces import TraceEvents, TraceProgress, events_of_spans
 from api.ingest.spans import Span, read_raw_spans
-from api.ingest.traces import TraceLog
+from api.ingest.traces import TraceLog, TraceSender
 from api.tokens import issue
+from eventlog.blobs import Blob
 from eventlog.blobs.conversations import get_messages
+from eventlog.blobs.postgres import PostgresBlobs
 from eventlog.errors import LogUnavailable
 from eventlog.events import (
     GrpoQuery,
@@ -157,6 +160,24 @@ def test_late_spans_are_recorded_until_the_reward_closes_the_run(client: TestCli
     assert partial["rejectedSpans"] == "1"
     assert "has ended (RewardGraded)" in partial["errorMessage"]
     assert house.store.head() == head
+
+
+def test_where_a_blob_cannot_be_put_no_event_names_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [Span(trace=f"{number + 1:032x}", span="1" * 16, name="chat") for number in range(25)]
+    sender = TraceSender("token:t", "t", may_write_others=False)
+    put, times = PostgresBlobs.put, count(1)
+
+    def fail_later(blobs: PostgresBlobs, given: Iterable[Blob]) -> tuple[str, ...]:
+        if next(times) > 1:
+            raise LogUnavailable(actual="gone")
+        return put(blobs, given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresBlobs, "put", fail_later)
+        with pytest.raises(LogUnavailable):
+            TraceLog(house).record(sender, spans, "otlp")
+    assert house.views().find(RUNS, "ext-otel-") == {}
+    assert TraceLog(house).record(sender, spans, "otlp").recorded == len(spans)
 
 
 def test_a_root_that_failed_halts_the_run_and_grpo_refuses_calls_without_tokens(
