@@ -32,7 +32,7 @@ from .runs import RUNS
 from .slices import SLICES
 from .substrates import SUBSTRATES
 from .suites import REGISTRATIONS, SUITES
-from .sweeps import SWEEP_PLANS, SWEEPS
+from .sweeps import NEWEST_SWEEPS, SWEEP_PLANS, SWEEPS
 from .taint import TAINT
 from .trainings import TRAININGS
 from .verdicts import VERDICTS
@@ -63,6 +63,7 @@ ALL: tuple[AnyFold, ...] = (
     LOOP_SKILLS,
     LOOP_STALLS,
     LOOP_TOOLS,
+    NEWEST_SWEEPS,
     RECIPES,
     REGISTRATIONS,
     REWARDS,

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from .engine.projection import EventRow, Fold, FoldState
 
+_LAST = 10**19 - 1
+
 Ranges = tuple[tuple[int, int], ...]
 """Sets of integers as ranges from a first to a last one, in order, with a gap before each but the first."""
 
@@ -143,3 +145,25 @@ SWEEP_PLANS = Fold(
     key=lambda row: plan_prefix(row.actor, row.text("environment")) + row.text("sweep"),
     fold=_plan,
 )
+
+
+class NewestSweep(FoldState, frozen=True, kw_only=True):
+    """The name of a sweep."""
+
+    sweep: str = ""
+
+
+def newest_key(since: int) -> str:
+    """The key of the sweep whose first plan is at this position: those of later sweeps come before it."""
+    return f"{_LAST - since:019d}"
+
+
+NEWEST_SWEEPS = Fold(
+    name="newest_sweeps",
+    version=1,
+    reads={"SweepPlanned": ("sweep",)},
+    initial=NewestSweep(),
+    key=lambda row: newest_key(row.position) if row.version == 1 else None,
+    fold=lambda _state, row: NewestSweep(sweep=row.text("sweep")),
+)
+"""Names of all sweeps, newest first."""

@@ -8,10 +8,11 @@ from eventlog.disowned import read_in_force
 from eventlog.events import SweepPlanned, Template
 from eventlog.store import EventStore, Position
 from projections.engine.views import Views
-from projections.sweeps import SWEEP_PLANS, SWEEPS, SweepsState, plan_prefix
+from projections.sweeps import NEWEST_SWEEPS, SWEEP_PLANS, SWEEPS, SweepsState, newest_key, plan_prefix
 
 from ..course import CONTROLLER
 from ..errors import Unknown
+from .paging import page_after
 
 
 def sweeps_on(views: Views, site: str) -> SweepsState:
@@ -73,19 +74,25 @@ def planned_by(store: EventStore, views: Views, actor: str, site: str = "") -> t
     return tuple(event for by, event in planned if by == actor)
 
 
-def page_sweeps(views: Views, *, after: str | None = None, limit: int) -> tuple[tuple[str, ...], str | None]:
+def page_sweeps(
+    store: EventStore, views: Views, *, after: str | None = None, limit: int
+) -> tuple[tuple[str, ...], str | None]:
     """A page of the names of all sweeps, newest first, those older than `after`; and where it goes on. Raises Unknown.
 
-    Reads a row for each sweep, and none of their runs.
+    A sweep whose first plan was disowned is none.
     """
-    since: dict[str, int] = {}
-    for plan in views.find(SWEEP_PLANS).values():
-        since[plan.sweep] = min(plan.since, since.get(plan.sweep, plan.since))
-    if after is not None and after not in since:
-        raise Unknown(what="sweep", actual=after, way_out="`flywheel rollout status` names them.")
-    newest = sorted(since, key=lambda name: since[name], reverse=True)
-    older = newest if after is None else newest[newest.index(after) + 1 :]
-    return tuple(older[:limit]), older[limit - 1] if len(older) > limit else None
+    start = None if after is None else newest_key(_planned_at(store, views, after))
+    page, following = page_after(views, NEWEST_SWEEPS, start, limit)
+    names = tuple(each.sweep for each in page.values())
+    return names, None if following is None else names[-1]
+
+
+def _planned_at(store: EventStore, views: Views, sweep: str) -> int:
+    """The position of the first plan of a sweep. Raises Unknown."""
+    first = next(iter(read_in_force(store, stream=f"sweep/{sweep}", upto=views.upto)), None)
+    if first is None:
+        raise Unknown(what="sweep", actual=sweep, way_out="`flywheel rollout status` names them.")
+    return int(first.position)
 
 
 def names_planned_by(views: Views, actor: str) -> frozenset[str]:

@@ -31,7 +31,7 @@ class SweepAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_progress(store: EventStore, views: Views, *, after: str | None = None, limit: int) -> SweepList:
     """A page of the sweeps, newest first. Raises Unknown."""
-    names, following = page_sweeps(views, after=after, limit=limit)
+    names, following = page_sweeps(store, views, after=after, limit=limit)
     events = (event for name in names for event in plans_of(store, views, name))
     return SweepList(sweeps=sweep_progress(views, events), next=following)
 

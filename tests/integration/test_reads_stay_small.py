@@ -20,7 +20,7 @@ from api.course import WARM_UP, Course
 from api.evaluations.benchmarks import instances_seen
 from api.history.disown import disown
 from api.house import House
-from api.queries.sweeps import names_planned_by, planned_by
+from api.queries.sweeps import names_planned_by, page_sweeps, planned_by
 from api.sweeps.plan import first_facts
 from benchmarks.made import encoded_of_run
 from eventlog.database import single_statements
@@ -197,3 +197,18 @@ def test_a_decision_reads_what_can_be_tried_only_where_it_decides_by_it(
     controller = Controller(empty_house, cast("Any", site), "marketplace", Course(), cast("Any", None))
     step, _ = controller.next_step(empty_house.views())
     assert step.what == "plan_sweep"
+
+
+def test_a_page_of_the_newest_sweeps_looks_at_no_more_of_them_than_it_shows(empty_house: House) -> None:
+    names = [f"s{number}" for number in range(600)]
+    planned = [Append(f"sweep/{name}", (sample("SweepPlanned", sweep=name),), "test") for name in names]
+    empty_house.store.append(planned)
+    views = empty_house.views()
+    with empty_house.engine.begin() as connection:
+        connection.exec_driver_sql("ANALYZE")
+    page, following = page_sweeps(empty_house.store, views, limit=10)
+    assert (page, following) == (tuple(reversed(names[-10:])), names[-10])
+    older, _ = page_sweeps(empty_house.store, views, after=following, limit=10)
+    assert older == tuple(reversed(names[-20:-10]))
+    read = partial(page_sweeps, empty_house.store, views, limit=10)
+    assert rows_touched(empty_house.engine, read) < 50
