@@ -96,6 +96,8 @@ def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
 def _plain(value: AnyValue) -> Any:
     """A value as plain JSON; the library itself bounds how deep one may be."""
     which = value.WhichOneof("value")
+    if which == "string_value":
+        return value.string_value
     if which is None:
         return None
     if which == "array_value":

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from eventlog.blobs import Blob
 from eventlog.events import (
@@ -35,8 +38,7 @@ SWEEP: Final = "ext-otel"
 _TEXT: Final = "text/plain"
 
 
-@dataclass(frozen=True, slots=True)
-class TraceProgress:
+class TraceProgress(msgspec.Struct, frozen=True):
     """Where the run of a trace stands. `tokens` are those read and written by its calls, None if one is unknown.
 
     `scored` are the blobs of spans with evaluation results, `closed` is the event after which nothing is added.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from eventlog.blobs.postgres import without_flush
@@ -38,7 +37,6 @@ _IDS_REMEMBERED: Final = 500_000
 
 _TRIES: Final = 100
 _FAULTS_TOLD: Final = 5
-_TRACES_A_PUT: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +114,11 @@ class TraceLog:
         receipt: SpanReceipt,
     ) -> dict[str, list[Span]]:
         """Append what is new; returns the traces that others appended to meanwhile, to be tried again."""
-        made = self._keep_blobs(self._make(sender, waiting, source, receipt))
+        made = list(self._make(sender, waiting, source, receipt))
         if not made:
             return {}
+        blobs = {blob.digest: blob for each in made for blob in each.made.blobs}
+        without_flush(self.house.blobs).put(list(blobs.values()))
         outcomes = zip(made, self.house.store.append([each.append for each in made]), strict=True)
         again = {}
         for each, outcome in outcomes:
@@ -155,18 +155,6 @@ class TraceLog:
                     receipt.refuse(len(fresh), f"Trace {trace} makes no event: {first['loc']}: {first['msg']}.")
                     continue
                 yield _Making(trace, made, _append_of(sender, trace, fresh, made, progress.version))
-
-    def _keep_blobs(self, making: Iterator[_Making]) -> list[_Making]:
-        """All that is made, its blobs put: a thread puts those of some traces while the next are made."""
-        put, found, puts = without_flush(self.house.blobs).put, [], []
-        with ThreadPoolExecutor(1) as thread:
-            while some := list(islice(making, _TRACES_A_PUT)):
-                blobs = {blob.digest: blob for each in some for blob in each.made.blobs}
-                puts.append(thread.submit(put, list(blobs.values())))
-                found += some
-        for each in puts:
-            each.result()
-        return found
 
     def _settle(self, sender: TraceSender, trace: str, made: TraceEvents, outcome: Outcome) -> None:
         """Remember where a run stands now: after what was appended, or after what was there before."""

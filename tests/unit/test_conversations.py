@@ -44,6 +44,13 @@ def test_any_messages_come_back(messages: list[dict[str, Any]], subject: str | N
     assert put_messages(blobs, messages, subject=subject) == address
 
 
+@given(st.dictionaries(TEXT, TEXT, max_size=4) | MESSAGE)
+def test_a_message_is_kept_in_canonical_json(message: dict[str, Any]) -> None:
+    (kept,) = link_messages([message], lambda blob: blob.digest)
+    told = {"parent": None, "message": message}
+    assert kept.body == json.dumps(told, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
 @given(MESSAGES, MESSAGES, MESSAGES, SUBJECTS)
 def test_a_shared_beginning_is_kept_once(
     shared: list[dict[str, Any]], one: list[dict[str, Any]], two: list[dict[str, Any]], subject: str | None
