@@ -9,6 +9,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from eventlog.blobs import Blob
+from eventlog.blobs.canonical_json import canonical_json
 from eventlog.blobs.conversations import link_messages
 from eventlog.events import ModelCalled, Step, StepTaken, StepVerified, Usage
 
@@ -106,7 +107,7 @@ def _reported_argument(step: Step) -> Blob | None:
     if step.type == "act":
         return _argument(step)
     given = {name: found for name in ("url", "label", "value") if (found := getattr(step, name))}
-    return Blob(JSON_TYPE, _canonical(given)) if given else None
+    return Blob(JSON_TYPE, canonical_json(given)) if given else None
 
 
 def _is_json_object(text: str) -> bool:
@@ -125,7 +126,7 @@ def call_facts(run: str, number: int, call: Called | PassedOn) -> Facts:
     nodes = tuple(link_messages([plain_message(message) for message in request.messages], lambda blob: blob.digest))
     pictures = _pictures(request.messages)
     bound = {} if request.schema is None else {"constrained": True}
-    answer = Blob(JSON_TYPE, _canonical({**plain_completion(completion), **bound}))
+    answer = Blob(JSON_TYPE, canonical_json({**plain_completion(completion), **bound}))
     event = ModelCalled(
         run=run,
         index=number,
@@ -209,7 +210,3 @@ def _list_or_none(ids: tuple[int, ...] | None) -> list[Json] | None:
 def _pictures(messages: Iterable[ChatMessage]) -> tuple[Blob, ...]:
     found = (Blob(p.media_type, p.body) for m in messages for p in m.parts if isinstance(p, Image))
     return tuple({blob.digest: blob for blob in found}.values())
-
-
-def _canonical(value: Mapping[str, Json]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from eventlog.blobs import Blob
+from eventlog.blobs.canonical_json import canonical_json
 from eventlog.blobs.conversations import link_messages
 from eventlog.blobs.postgres import without_flush
 from eventlog.events import (
@@ -44,7 +44,6 @@ NAME_MOST: Final = 200
 SWEEP: Final = "ext-proxy"
 OUTSIDE_ENVIRONMENT: Final = "outside"
 NOTHING: Final = Blob(JSON_TYPE, b"[]")
-_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 """The plan and the memory of a run from outside. It is put before an event names it."""
 
 
@@ -210,7 +209,7 @@ def call_event(
         **({"constrained": True} if call.is_constrained else {}),
         **({} if call.distribution is None else {"distribution": call.distribution}),
     }
-    completion = Blob(JSON_TYPE, _canonical(body))
+    completion = Blob(JSON_TYPE, canonical_json(body))
     nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
     event = ModelCalled(
         run=run,
@@ -232,7 +231,3 @@ def call_event(
 def _key(opening: RunOpening) -> tuple[str, str]:
     """Key under which a run is remembered, for one token: another one's calls are refused by the log."""
     return opening.token, opening.run
-
-
-def _canonical(value: Mapping[str, Json]) -> bytes:
-    return _CANONICAL.encode(value).encode()

@@ -10,9 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from ..errors import BlobDamaged, NoMessages, NotAConversation, UnstorableNumber, UnstorableText
+from .canonical_json import canonical_texts
 from .contract import Blob, BlobStore, is_address
 
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
 MESSAGE_TYPE = "application/vnd.flywheel.message+json"
 """The media type of message blobs, which may name the previous message."""
-
-_CANONICAL_TEXTS = msgspec.json.Encoder(order="sorted")
-_CANONICAL = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def put_messages(blobs: BlobStore, messages: Sequence[Mapping[str, Json]], *, subject: str | None = None) -> str:
@@ -69,11 +65,8 @@ def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
 
 
 def _canonical(message: Mapping[str, Json], parent: str | None, place: int) -> bytes:
-    value = {"message": message, "parent": parent}
     try:
-        if all(type(each) is str for each in message.values()):
-            return _CANONICAL_TEXTS.encode(value)  # writes the same, but numbers, and takes a tenth of the time
-        return _CANONICAL.encode(value).encode()
+        return canonical_texts({"message": message, "parent": parent})
     except UnicodeEncodeError as error:
         raise UnstorableText(actual="a lone surrogate", where=f"message {place}") from error
     except ValueError as error:
