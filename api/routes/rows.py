@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from io import BytesIO
 from typing import Annotated, Any, BinaryIO, Final, Literal
 
 import polars as pl
+from anyio import CancelScope
 from fastapi import Depends, Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -158,11 +160,27 @@ def _cut(body: memoryview, part: range) -> Iterator[memoryview]:
     return (body[start : min(start + _CHUNK, part.stop)] for start in range(part.start, part.stop, _CHUNK))
 
 
-def _read(file: BinaryIO, part: range) -> Iterator[bytes]:
-    """The bytes of an open file, which stays readable also if it is removed meanwhile."""
+async def _read(file: BinaryIO, part: range) -> AsyncIterator[bytes]:
+    """The bytes of an open file, which stays readable also if it is removed meanwhile.
+
+    A thread reads the next piece while one is sent.
+    """
     file.seek(part.start)
-    for start in range(part.start, part.stop, _CHUNK):
-        yield file.read(min(_CHUNK, part.stop - start))
+    sizes = (min(_CHUNK, part.stop - start) for start in range(part.start, part.stop, _CHUNK))
+    following = _ahead(file, sizes)
+    try:
+        while following is not None:
+            piece = await following
+            following = _ahead(file, sizes)
+            yield piece
+    finally:
+        with CancelScope(shield=True):
+            await asyncio.gather(*filter(None, [following]), return_exceptions=True)  # before the file is closed
+
+
+def _ahead(file: BinaryIO, sizes: Iterator[int]) -> asyncio.Future[bytes] | None:
+    size = next(sizes, None)
+    return None if size is None else asyncio.get_running_loop().run_in_executor(None, file.read, size)
 
 
 def encode_rows(frame: pl.DataFrame, suffix: str) -> memoryview:
