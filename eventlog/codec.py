@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -73,9 +74,11 @@ def payload_bytes(event: AnyEvent) -> bytes:
     ASCII text without Unicode escapes takes the fast path: events hold no floats and no integers beyond 2^53.
     """
     payload = event.model_dump(mode="json", exclude={"type"})
-    plain = _PLAIN.encode(payload)
-    is_canonical = plain.isascii() and b"\\u" not in plain
-    return plain if is_canonical else canonical({"payload": payload})[len('{"payload":') : -1]
+    with suppress(UnicodeEncodeError):  # a lone surrogate; what follows says where it is
+        plain = _PLAIN.encode(payload)
+        if plain.isascii() and b"\\u" not in plain:
+            return plain
+    return canonical({"payload": payload})[len('{"payload":') : -1]
 
 
 def content_digest(stream: str, rows: Iterable[EncodedEvent]) -> bytes:
