@@ -153,7 +153,7 @@ class Workshop:
     def _train(
         self, query: Query, title: str, config: Config, parent: WeightsState | None, rows: int
     ) -> tuple[WeightsState, int]:
-        """Train on the rows of a query; also the tokens of all steps of so many rows, or of all rows if there are fewer.
+        """Train on the rows of a query; also the tokens of all steps of so many rows, or of all if there are fewer.
 
         Raises EmptyDataset, Paused.
         """
