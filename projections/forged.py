@@ -40,6 +40,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "SubstrateCredited",
     "CourseOpened",
     "CourseClosed",
+    "LoopChosen",
     "DatasetFrozen",
     "SliceRegistered",
     "TrainingStarted",

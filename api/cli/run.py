@@ -16,14 +16,14 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.executors.outside.agent_spec import AgentSpec
-from eventlog.events import SftQuery
+from eventlog.events import CourseLoop, SftQuery
 from projections.frozen_datasets import CHECKPOINTS
 from projections.runs import PLANLESS
 
-from ..controllers.both import begin_both
+from ..controllers.both import BothLoops, Play
 from ..controllers.delegation import journals_of
 from ..controllers.fast import Controller
-from ..controllers.slow_next import SlowCourse
+from ..controllers.rounds import never
 from ..controllers.summary import Summary, summarise
 from ..course import Course
 from ..datasets import freeze
@@ -31,7 +31,7 @@ from ..environments.admission import first_admission
 from ..environments.connect import Placed, Where, placed_at
 from ..environments.suites import pin_suite
 from ..house import House
-from ..sweeps.executors import View, Way, executor_of
+from ..sweeps.executors import MODELLED, View, Way, executor_of
 from ..training.weights import folders_of
 from . import course_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
@@ -51,7 +51,9 @@ class Loop(StrEnum):
 
 
 def run(
-    loop: Annotated[Loop, typer.Option(help="fast improves the agent's memory, slow its weights.")] = Loop.FAST,
+    loop: Annotated[
+        Loop, typer.Option(help="fast improves the agent's memory, slow its weights, both gives turns to both.")
+    ] = Loop.FAST,
     site: Annotated[str, typer.Option(help="The environment to learn on: a bundled or a registered one.")] = FIRST,
     rounds: Annotated[
         int | None,
@@ -96,7 +98,8 @@ def run(
 
     A round of the fast loop plays task instances, clusters the failures, proposes fixes and tries them. New memory
     becomes a challenger; the gate judges it and promotes or holds it. A round of the slow loop plays a sweep, freezes a
-    dataset, trains a checkpoint and sends it to the gate.
+    dataset, trains a checkpoint and sends it to the gate. With both, the next round goes to the loop that gained more
+    for its cost.
     """
     executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
     seen = sight_of(sight, executor)
@@ -129,11 +132,16 @@ def run(
     with open_project() as house:
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
-            quickly = partial(_go, house, placed, course, executor, suite, playing_agent, seen)
-            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
-            if loop is Loop.BOTH:
-                go_first(house, site, course, slow, quickly)
-            why = quickly() if loop is Loop.FAST else slowly()
+            players: dict[CourseLoop, Play] = {
+                "fast": partial(_go, house, placed, course, executor, suite, playing_agent, seen),
+                "slow": partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite),
+            }
+            both = BothLoops(
+                house, site, course, slow, TerminalReporter().say, base is None and executor not in MODELLED
+            )
+            why = both.run(players) if loop is Loop.BOTH else players["slow" if loop is Loop.SLOW else "fast"](never)
+            if loop is not Loop.SLOW:
+                _keep_what_passed(house, site)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
@@ -150,18 +158,15 @@ def _refuse_unlike(
         options.refuse_memoryless(executor)
 
 
-def go_first(house: House, site: str, course: Course, slow: SlowCourse, quickly: Callable[[], str]) -> None:
-    """Run the fast part of `--loop both`, unless it has already ended."""
-    ended = begin_both(house, site, course, slow)
-    if ended is None:
-        quickly()
-    else:
-        TerminalReporter().say(f"the fast loop has ended: {ended}; continuing with the slow loop")
-        _keep_what_passed(house, site)
-
-
 def _go(
-    house: House, placed: Placed, course: Course, way: Way, suite: str | None, agent: AgentSpec | None, sight: View
+    house: House,
+    placed: Placed,
+    course: Course,
+    way: Way,
+    suite: str | None,
+    agent: AgentSpec | None,
+    sight: View,
+    is_turn_over: Callable[[], bool],
 ) -> str:
     reporter, site = RoundsReporter(), placed.site.name
     admit = first_admission(placed, reporter)
@@ -180,10 +185,19 @@ def _go(
     with playing as doing, reporter.show_live():
         follows_plan = doing.name not in PLANLESS
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)
-        controller = Controller(house, client, site, course, reporter, doing, admit, reporter.watch, suite=pinned)
-        why = controller.run()
-    _keep_what_passed(house, site)
-    return why
+        controller = Controller(
+            house,
+            client,
+            site,
+            course,
+            reporter,
+            doing,
+            admit,
+            reporter.watch,
+            is_turn_over=is_turn_over,
+            suite=pinned,
+        )
+        return controller.run()
 
 
 def _keep_what_passed(house: House, site: str) -> None:

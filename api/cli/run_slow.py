@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +105,8 @@ def go_slowly(
     base: str | None,
     warming: WarmingCourse,
     reporter: Reporter,
-    suite: str | None = None,
+    suite: str | None,
+    is_turn_over: Callable[[], bool],
 ) -> str:
     """Run the slow loop; returns why it ended. A base warmed up here gets the brief prompts of its training."""
 
@@ -130,5 +131,15 @@ def go_slowly(
     may_warm_up = warm_up if placed.inside is None else None
     named = None if suite is None else pin_suite(house, client, site, suite)
     return SlowController(
-        house, client, site, course, reporter, serve_base, base, may_warm_up, admit, suite=named
+        house,
+        client,
+        site,
+        course,
+        reporter,
+        serve_base,
+        base,
+        may_warm_up,
+        admit,
+        suite=named,
+        is_turn_over=is_turn_over,
     ).run()

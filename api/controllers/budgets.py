@@ -83,7 +83,7 @@ class CourseBooks:
     def sum_runs(self, views: Views, name: str, since: int, *, is_over: bool) -> RunSums:
         """The sums of a sweep or an evaluation; kept while it is over, because a sweep may be given more siblings."""
         kept = self.sums.pop(name, None)
-        found = kept if kept is not None and is_over else _sum_runs(views, name, since)
+        found = kept if kept is not None and is_over else sum_runs(views, name, since)
         if is_over:
             self.sums[name] = found
         return found
@@ -113,7 +113,7 @@ def open_course(store: EventStore, views: Views, site: str, course: Course | Slo
     else:
         name = f"{site}-{_NAMES[loop]}-{1 if state is None else state.number + 1}"
     event = CourseOpened(course=name, environment=site, loop=loop, budget=budget)
-    store.append([Append(_stream(site), (event,), _ACTORS[loop])])
+    store.append([Append(course_stream(site), (event,), _ACTORS[loop])])
 
 
 def close_course(store: EventStore, views: Views, site: str, why: str, loop: CourseLoop = "fast") -> None:
@@ -123,7 +123,7 @@ def close_course(store: EventStore, views: Views, site: str, why: str, loop: Cou
         event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
         # Where courses were disowned, a later one has the name that an earlier one had.
         key = f"course-closed:{site}:{state.course}:{state.since}"
-        store.append([Append(_stream(site), (event,), _ACTORS[loop], key=key)])
+        store.append([Append(course_stream(site), (event,), _ACTORS[loop], key=key)])
 
 
 def compute_spent(
@@ -160,8 +160,8 @@ def compute_spent(
     )
 
 
-def _sum_runs(views: Views, name: str, since: int) -> RunSums:
-    """The sums over the runs of a sweep or an evaluation, with what was asked about them since the course began."""
+def sum_runs(views: Views, name: str, since: int) -> RunSums:
+    """The sums over the ended runs of a sweep or an evaluation, with what recovery asked after a position."""
     runs = [key for key, run in views.find(RUNS, f"{name}__").items() if run.is_ended]
     rewards = views.find(REWARDS, f"{name}__")
     costs = {key: reward.cost for key, reward in rewards.items() if reward.cost is not None}
@@ -225,5 +225,6 @@ def _budget_in(state: CourseState) -> Budget:
     return Budget(**{name: getattr(state, name) for name in Budget.model_fields})
 
 
-def _stream(site: str) -> str:
+def course_stream(site: str) -> str:
+    """Stream of the courses of a site, and of the choices between its loops."""
     return f"course/{site}"

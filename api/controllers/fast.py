@@ -50,15 +50,10 @@ from ..sweeps.play import make_up, play_sweep
 from .budgets import CourseBooks, Spent, close_course, compute_spent, dollars_left, open_course, seeds_within, used_up
 from .fast_next import FRUITLESS, Next, cover_tasks, decide
 from .fast_round import RoundSize, round_generator
-from .rounds import Watch, news, rounds_played, site_status, unseen
+from .rounds import Watch, never, news, rounds_played, site_status, unseen
 
 Pool = Callable[[], TrialPool]
 """Reads what can be tried, once: the more pieces there are, the longer it takes."""
-
-
-def never() -> bool:
-    """A stop signal that is never set."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -67,7 +62,8 @@ class Controller:
 
     `admit` probes and admits a site that is not admitted yet (None: it must be admitted already). `watch` is called
     with the rounds and the site's status after every step. When `is_told_to_stop` returns True, the course stays open
-    and the next run resumes it. `suite` has the tasks (None: `run` takes the suite of the site and brings it in).
+    and the next run resumes it; so it does before a further round where `is_turn_over`. `suite` has the tasks (None:
+    `run` takes the suite of the site and brings it in).
     """
 
     house: House
@@ -79,6 +75,7 @@ class Controller:
     admit: Callable[[House], None] | None = None
     watch: Watch = unseen
     is_told_to_stop: Callable[[], bool] = never
+    is_turn_over: Callable[[], bool] = never
     suite: VersionedSuite | None = None
     books: CourseBooks = field(default_factory=CourseBooks)
 
@@ -104,6 +101,8 @@ class Controller:
                 if step.is_in_vain:
                     raise nothing_graded(self.house.store, views, require(step.sweep).sweep)
                 return why
+            if step.what == "plan_sweep" and self.is_turn_over():
+                break
             open_course(self.house.store, views, self.site, self.course)
             said = self._do(views, step, used) or said
             self._show()

@@ -61,6 +61,11 @@ def unseen(_rounds: tuple[FastRound, ...], _status: SiteStatus) -> None:
     """A watch that ignores every update."""
 
 
+def never() -> bool:
+    """A signal that is never given."""
+    return False
+
+
 def rounds_played(views: Views, sweeps: Iterable[SweepPlanned]) -> tuple[FastRound, ...]:
     """Each sweep as a round, in order, counted from 1."""
     pieces = candidacies(views).values()

@@ -19,10 +19,9 @@ from eventlog.weights_folder import Base
 from gate.benchmark import freeze_benchmark
 from gate.renewal import draw_fresh_seeds, seed_ranges
 from projections.benchmarks import BENCHMARKS
-from projections.checkpoints import WEIGHTS
 from projections.trainings import TRAININGS
 
-from ..course import SLOW_CONTROLLER, WARM_UP
+from ..course import SLOW_CONTROLLER
 from ..datasets import freeze as datasets
 from ..environments.admission import see_admission
 from ..environments.suites import course_within, pin_suite
@@ -43,7 +42,7 @@ from ..queries.benchmarks import benchmark_seeds
 from ..queries.champion import present_champion
 from ..queries.checkpoints import find_weights
 from ..queries.facts import require
-from ..queries.sweeps import names_planned_by, sweeps_on
+from ..queries.sweeps import sweeps_on
 from ..reporter import Reporter
 from ..sweeps.missing import is_in_vain, nothing_graded
 from ..sweeps.plan import first_facts, kept_to_judge, next_sweep_name, plan, site_templates
@@ -54,6 +53,7 @@ from ..training.stage_process import PROCESS_ENDED
 from ..training.stages import Stage, describe_measures, train_stage, watch_progress
 from ..training.weights import base_of
 from .budgets import close_course, open_course
+from .rounds import never
 from .slow_next import (
     MOST_ATTEMPTS,
     SlowCourse,
@@ -65,7 +65,7 @@ from .slow_next import (
     rounds_on,
     rounds_so_far,
 )
-from .warmup_next import bases_of, newest_base
+from .warmup_next import present_base
 
 Serving = Callable[[Base], AbstractContextManager[Executor]]
 """Start an executor on a base model. It can play the base (`base`) and every checkpoint on it, named by digest."""
@@ -89,7 +89,8 @@ class SlowController:
     """The slow loop over one site. Sweeps and both arms of an evaluation are played by the executor of `serving`.
 
     `base` names a base model. None takes the last one warmed up by hand, else the champion's, else the one that
-    `warm_up` makes or has made. `suite` has the tasks (None: `run` takes the suite of the site and brings it in).
+    `warm_up` makes or has made. `suite` has the tasks (None: `run` takes the suite of the site and brings it in). The
+    course stays open, and the next run resumes it, before a further round where `is_turn_over`.
     """
 
     house: House
@@ -102,6 +103,7 @@ class SlowController:
     warm_up: WarmUp | None = None
     admit: Callable[[House], None] | None = None
     suite: VersionedSuite | None = None
+    is_turn_over: Callable[[], bool] = never
     _barren: set[str] = field(default_factory=set)
     _died: list[str] = field(default_factory=list)
 
@@ -149,6 +151,8 @@ class SlowController:
             if step.what == "stop":
                 close_course(self.house.store, views, self.site, step.why, "slow")
                 return step.why
+            if step.what == "plan_sweep" and self.is_turn_over():
+                return "the turn is over; the next run resumes from here"
             if step.what != "freeze":  # a sweep without usable rows freezes nothing
                 open_course(self.house.store, views, self.site, self.course)
             if step.what == "plan_sweep":
@@ -184,16 +188,10 @@ class SlowController:
             raise error
 
     def _base(self) -> Base:
-        """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase.
-
-        Bases made by a warm-up of this loop are excluded from "newest": the warm-up itself chooses among them.
-        """
-        views = self.house.views()
-        choosing = bases_of(views, names_planned_by(views, WARM_UP))
-        named = self.base or newest_base(views, but=choosing)
-        present = views.get(WEIGHTS, present_champion(views).pointed_artifact().weights)
-        if named is None and present is not None:
-            return base_of(self.house, None, present.checkpoint if present.is_base else present.base)
+        """The base model: named, or warmed up by hand, or the champion's, or warmed up now. Raises NoBase."""
+        views, named = self.house.views(), self.base
+        if named is None and (digest := present_base(views)) is not None:
+            return base_of(self.house, None, digest)
         if named is None:
             if self.warm_up is None:
                 raise NoBase(actual="none was named, and none was warmed up (`flywheel train warmup`)")

@@ -24,8 +24,11 @@ from projections.runs import DEMONSTRATION
 from projections.trainings import TRAININGS
 from trainer.tiny import Shape
 
+from ..course import WARM_UP
+from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..queries.runs import pending_specs
+from ..queries.sweeps import names_planned_by
 
 _MICRO = 1_000_000
 
@@ -233,3 +236,16 @@ def newest_base(views: Views, but: Collection[str] = ()) -> str | None:
     warmed = [state for state in views.find(WEIGHTS).values() if state.is_base and state.checkpoint not in but]
     last = max(warmed, key=lambda state: state.since, default=None)
     return None if last is None else last.checkpoint
+
+
+def present_base(views: Views) -> str | None:
+    """Digest of the base model that a slow loop takes unless one is named; None: it is to make one.
+
+    That is the last one warmed up by hand, else the champion's. Those of a loop's own warm-up are left out: the warm-up
+    chooses among them.
+    """
+    newest = newest_base(views, but=bases_of(views, names_planned_by(views, WARM_UP)))
+    state = views.get(WEIGHTS, present_champion(views).pointed_artifact().weights)
+    if newest is not None or state is None:
+        return newest
+    return state.checkpoint if state.is_base else state.base

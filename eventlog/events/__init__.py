@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NAMES: dict[str, str] = {
     "champion": "ArtifactDeployed ChampionPointed DeploymentFailed",
-    "courses": "Budget CourseClosed CourseLoop CourseOpened",
+    "courses": "Budget CourseClosed CourseLoop CourseOpened LoopChosen LoopReason LoopRecord",
     "datasets": (
         "AnyQuery DatasetFrozen DpoQuery Floor GrpoQuery Outside Query Refused RewardName SftQuery SliceRegistered "
         "Tokens is_asked_for query_of"

@@ -57,6 +57,7 @@ AnyEvent = (
     | memory.SubstrateCredited
     | courses.CourseOpened
     | courses.CourseClosed
+    | courses.LoopChosen
     | datasets.DatasetFrozen
     | datasets.SliceRegistered
     | training.TrainingStarted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +14,7 @@ from agents.models.scripted import Scripted
 from agents.rollouts.dispatching.durable import Notice, Terms
 from agents.rollouts.dispatching.queue import JobTicket, RolloutQueue, tickets
 from api.cli import gate_run, sweep_setup
-from api.controllers.both import begin_both
+from api.controllers.both import BothLoops
 from api.controllers.budgets import budget_of, close_course, open_course
 from api.controllers.fast import Controller
 from api.controllers.slow import SlowController
@@ -151,7 +150,7 @@ def test_whatever_decides_or_plays_refuses_to_begin_on_a_log_with_forged_events(
         monkeypatch.setattr(module, "placed_at", lambda *_: nullcontext(nothing))
     slow_course = SlowCourse(stages=())
     controller = SlowController(house, nothing, "marketplace", slow_course, nothing, nothing)
-    for begin in (controller.run, partial(begin_both, house, "marketplace", Course(), slow_course)):
+    for begin in (controller.run, BothLoops(house, "marketplace", Course(), slow_course, print).begin):
         with pytest.raises(ForgedEvents):
             begin()
     for words in (("gate", "run", "--challenger", champion), ("rollout", "sweep", "marketplace", "--seeds", "1-2")):

@@ -177,4 +177,5 @@ def test_projections_have_names_of_their_own_and_every_event_is_read_by_one_or_i
         "RunCancelled",
         "RunTermsSet",
         "SpansKept",
+        "LoopChosen",
     }
