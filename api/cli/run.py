@@ -16,7 +16,7 @@ import typer
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
 from agents.executors.outside.agent_spec import AgentSpec
-from eventlog.events import CourseLoop, SftQuery
+from eventlog.events import SftQuery
 from projections.frozen_datasets import CHECKPOINTS
 from projections.runs import PLANLESS
 
@@ -132,16 +132,12 @@ def run(
     with open_project() as house:
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
-            players: dict[CourseLoop, Play] = {
-                "fast": partial(_go, house, placed, course, executor, suite, playing_agent, seen),
-                "slow": partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite),
-            }
+            quickly = partial(_go, house, placed, course, executor, suite, playing_agent, seen)
+            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
             both = BothLoops(
                 house, site, course, slow, TerminalReporter().say, base is None and executor not in MODELLED
             )
-            why = both.run(players) if loop is Loop.BOTH else players["slow" if loop is Loop.SLOW else "fast"](never)
-            if loop is not Loop.SLOW:
-                _keep_what_passed(house, site)
+            why = _run_loop(loop, both, quickly, slowly)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
@@ -156,6 +152,15 @@ def _refuse_unlike(
         options.refuse_fast(budget)
     else:
         options.refuse_memoryless(executor)
+
+
+def _run_loop(loop: Loop, both: BothLoops, quickly: Play, slowly: Play) -> str:
+    """Run one loop or both; returns why it ended."""
+    if loop is Loop.SLOW:
+        return slowly(never)
+    why = quickly(never) if loop is Loop.FAST else both.run({"fast": quickly, "slow": slowly})
+    _keep_what_passed(both.house, both.site)
+    return why
 
 
 def _go(
