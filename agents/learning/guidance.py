@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from eventlog.events import Template
+from eventlog.events import Occasion, Template
 
 from .occasions import AnyPiece, OccasionPiece
 from .quoting import clean_text, quote_text
@@ -61,6 +61,19 @@ def instruction_in_force(held: Iterable[OccasionPiece], most: int = LONGEST_GUID
 
     best = sorted(found.values(), key=lambda each: (-count_replaced(each), -each.rank, -each.wins, each.piece))
     return tuple(best[:1])
+
+
+def places_of(occasion: Occasion, held: Iterable[OccasionPiece]) -> frozenset[str]:
+    """Ids of what an instruction of this occasion would be tried in the place of, empty for none.
+
+    It is one, except that clusters may have instructions of their own in force where the occasion names no cluster.
+    """
+    own = [each for each in held if each.occasion.environment == occasion.environment]
+    clusters = {occasion.cluster}
+    if occasion.cluster is None:
+        clusters |= {each.occasion.cluster for each in own if each.kind == "instruction"}
+    in_force = (instruction_in_force(each for each in own if each.occasion.cluster in {None, one}) for one in clusters)
+    return frozenset(next((each.piece for each in found), "") for found in in_force)
 
 
 def is_in_place(piece: AnyPiece, template: Template, environment: str, held: Iterable[AnyPiece], most: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -62,8 +63,19 @@ def import_(
     with open_project() as house:
         found = import_memory(house, text, rule.rule(), ACTOR)
     if as_json:
-        emit_json({"fresh": found.fresh, "known": found.known})
+        emit_json({"fresh": found.fresh, "known": found.known, "places": found.places, "untried": found.untried})
         return
     say(f"{len(found.fresh)} new candidates, {len(found.known)} known already")
     for name in found.fresh:
-        say(f"  {name}")
+        place = found.places.get(name)
+        say(f"  {name}, which is tried in the place of {place}" if place else f"  {name}")
+    for name, in_force in found.untried.items():
+        say(f"  {name} is not tried: {_describe_untried(in_force)}")
+
+
+def _describe_untried(in_force: Sequence[str]) -> str:
+    """Why an instruction is not tried beside those in force, and the way out."""
+    named = " or ".join(each or "none" for each in in_force)
+    if len(in_force) > 1:
+        return f"it is for every cluster, and in force is {named}, by cluster. Name one in its occasion, and import it."
+    return f"it was proposed before {named} came into force. Change a word of its text, and import it again."

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from agents.learning.guidance import places_of
 from agents.learning.memory import content_reader, load_piece, piece_of
 from agents.learning.memory_file import (
     MemoryFileEntry,
@@ -17,7 +19,7 @@ from agents.learning.memory_file import (
 from agents.learning.occasions import OccasionPiece
 from eventlog.events import PromotionRule
 from eventlog.store import Append, Committed
-from projections.candidacy import may_return
+from projections.candidacy import Candidacy, may_return, piece_status
 from projections.engine.views import Views
 from projections.memories import candidacies
 from projections.pieces import PieceState
@@ -45,10 +47,16 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """Result of an import: pieces that are candidates now, and pieces already known."""
+    """Result of an import: pieces that are candidates now, and pieces already known.
+
+    `places` has the instructions among the former and those in force, in whose place they are tried (empty: none is).
+    `untried` has the instructions of the file that are on trial and are not tried, and what of those in force is why.
+    """
 
     fresh: tuple[str, ...]
     known: tuple[str, ...]
+    places: Mapping[str, str] = field(default_factory=dict)
+    untried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def export_memory(house: House, views: Views) -> Exported:
@@ -80,14 +88,19 @@ def export_memory(house: House, views: Views) -> Exported:
 def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> Imported:
     """Append the new pieces of a file as candidates under this rule, in one commit.
 
-    Pieces on trial or in use are skipped; retired, demoted and cold ones become candidates again. Raises BadMemoryFile
-    before anything is appended.
+    Pieces on trial or in use are skipped; retired, demoted and cold ones become candidates again. An instruction is
+    tried in the place of the one in force, whatever it was tried in the place of before. Raises BadMemoryFile before
+    anything is appended.
     """
-    entries = by_name(read_memory_file(text))
-    views = house.views()
+    entries = dict(by_name(read_memory_file(text)))
+    views, now = house.views(), datetime.now(UTC)
     states = candidacies(views)
-    returning = may_return(states, datetime.now(UTC))
+    returning = may_return(states, now)
     names = [name for name in sorted(entries) if name not in states or name in returning]
+    places = _places(house, entries, states, now)
+    entries |= {
+        name: entries[name].model_copy(update={"title": min(found)}) for name, found in places.items() if name in names
+    }
     house.blobs.put([entries[name].content for name in names])
     outcomes = house.store.append(
         [
@@ -101,4 +114,29 @@ def import_memory(house: House, text: str, rule: PromotionRule, actor: str) -> I
         ]
     )
     fresh = tuple(name for name, outcome in zip(names, outcomes, strict=True) if isinstance(outcome, Committed))
-    return Imported(fresh, tuple(sorted(entries.keys() - set(fresh))))
+    untried = {
+        name: tuple(sorted(found))
+        for name, found in places.items()
+        if len(found) > 1 or (name not in fresh and _is_on_trial_elsewhere(states.get(name), found))
+    }
+    tried = {name: min(places[name]) for name in fresh if name in places and name not in untried}
+    return Imported(fresh, tuple(sorted(entries.keys() - set(fresh))), tried, untried)
+
+
+def _is_on_trial_elsewhere(state: Candidacy | None, places: frozenset[str]) -> bool:
+    """True if an instruction is on trial in the place of another one than these."""
+    return isinstance(state, PieceState) and state.is_on_trial and state.title not in places
+
+
+def _places(
+    house: House, entries: Mapping[str, MemoryFileEntry], states: Mapping[str, Candidacy], now: datetime
+) -> dict[str, frozenset[str]]:
+    """Of each instruction of a file the ids of those in force in whose place it would be tried; empty for none."""
+    read = content_reader(house.blobs)
+    pieces = (
+        load_piece(state, read)
+        for state in states.values()
+        if isinstance(state, PieceState) and state.kind == "instruction" and piece_status(state, now) == "promoted"
+    )
+    held = [each for each in pieces if isinstance(each, OccasionPiece)]
+    return {name: places_of(entry.occasion, held) for name, entry in entries.items() if entry.kind == "instruction"}

@@ -25,12 +25,14 @@ from projections.runs import RUNS
 class TrialPool:
     """Candidates that a sibling may carry, and promoted pieces that may be withheld from one.
 
-    `abreast` is how many siblings of a group may each carry another candidate.
+    `abreast` is how many siblings of a group may each carry another candidate. `kept` are promoted instructions that
+    their rule withholds from no run.
     """
 
     candidates: tuple[TrialPiece, ...] = ()
     promoted: tuple[TrialPiece, ...] = ()
     abreast: int = 1
+    kept: tuple[TrialPiece, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -48,7 +50,7 @@ class TrialPool:
         )
         if audience is None:
             return TrialPool(candidates, promoted)
-        held, most = [one.piece for one in promoted], audience.guidance
+        held, most = [one.piece for one in (*promoted, *self.kept)], audience.guidance
         candidates = tuple(
             one
             for one in candidates
@@ -69,11 +71,14 @@ def trial_pool(
     pieces = candidacies(views)
     cold = cold_ones(pieces, datetime.now(UTC))
     states = [each for key, each in pieces.items() if key not in cold and piece_kind(each) in kinds]
-    promoted = (each for each in states if each.status == "promoted" and isinstance(each.rule, Paired))
+    in_use = [each for each in states if each.status == "promoted"]
+    promoted = (each for each in in_use if isinstance(each.rule, Paired))
+    kept = (each for each in in_use if not isinstance(each.rule, Paired) and piece_kind(each) == "instruction")
     on_trial = [each for each in states if each.is_on_trial]
     poisoned = poisoned_runs(views, on_trial)
     candidates = (each for each in on_trial if each.proposed_by not in poisoned)
-    return TrialPool(_trial_pieces(candidates, read, embeddings), _trial_pieces(promoted, read, embeddings))
+    tried, withheld, others = (_trial_pieces(each, read, embeddings) for each in (candidates, promoted, kept))
+    return TrialPool(tried, withheld, kept=others)
 
 
 def poisoned_runs(views: Views, states: Iterable[Candidacy]) -> frozenset[str]:
@@ -86,10 +91,15 @@ def is_poisoned(views: Views, state: Candidacy) -> bool:
     return state.proposed_by in poisoned_runs(views, (state,))
 
 
+def siblings_for_one(trying: TrialPool, at_least: int) -> int:
+    """Siblings per instance that give each piece in the pool enough controls, if one of them tries one."""
+    controls = max((each.controls for each in (*trying.candidates, *trying.promoted)), default=0)
+    return max(at_least, 1 + controls)
+
+
 def siblings_for_trials(trying: TrialPool, at_least: int) -> int:
     """Siblings per instance that give each piece in the pool enough controls, and room to all that go abreast."""
-    controls = max((each.controls for each in (*trying.candidates, *trying.promoted)), default=0)
-    return max(at_least, 1 + controls) + trying.abreast - 1
+    return siblings_for_one(trying, at_least) + trying.abreast - 1
 
 
 def seeds_for_trials(trying: TrialPool, at_least: int, seeds: int) -> int:
