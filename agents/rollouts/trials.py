@@ -218,6 +218,29 @@ def share_controls(sweep: SweepPlanned, candidates: Collection[TrialPiece], audi
     return sweep.model_copy(update={"specs": tuple(specs)})
 
 
+def drop_idle(sweep: SweepPlanned, trying: Collection[TrialPiece], least: int) -> SweepPlanned:
+    """The sweep without the plain siblings that no trial of their group is compared with, but for `least` siblings.
+
+    What a sibling carries or withholds moves down to the last ones that are left. Groups and trials are drawn before
+    anything is played, so what is left out depends on no outcome, and a trial has the same controls as before.
+    """
+    controls, groups = {each.piece.piece: each.controls for each in trying}, dict[str, list[Spec]]()
+    for spec in sweep.specs:
+        groups.setdefault(spec.group_id, []).append(spec)
+    left: dict[str, Spec] = {}
+    for own in groups.values():
+        changed = [spec for spec in own if not spec.is_plain]
+        compared = max((controls.get(each.candidate or each.withheld or "", 0) for each in changed), default=0)
+        size = min(len(own), max(least, compared + len(changed)))
+        places = own[size - len(changed) : size]
+        left |= {spec.spec_id: spec.model_copy(update={"candidate": None, "withheld": None}) for spec in own[:size]}
+        left |= {
+            place.spec_id: place.model_copy(update={"candidate": each.candidate, "withheld": each.withheld})
+            for place, each in zip(places, changed, strict=True)
+        }
+    return sweep.model_copy(update={"specs": tuple(left[s.spec_id] for s in sweep.specs if s.spec_id in left)})
+
+
 def _one(names: Sequence[str], rng_seed: int, group: str) -> str:
     return random.Random(f"{rng_seed}/{group}").choice(names)  # noqa: S311 a draw, not a secret
 

@@ -42,7 +42,7 @@ from ..queries.facts import require
 from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of
 from ..reporter import Reporter
-from ..sweeps.candidates import TrialPool, seeds_for_trials, siblings_for_trials, trial_pool
+from ..sweeps.candidates import TrialPool, seeds_for_trials, siblings_for_one, siblings_for_trials, trial_pool
 from ..sweeps.executors import audience_of, describe_executor, plays, recorded_name
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import first_facts, plan, site_templates
@@ -269,6 +269,7 @@ class Controller:
                 forgetting=self.course.forgetting,
                 budget_left=dollars_left(self.course, used),
                 suite=None if self.suite is None else str(self.suite),
+                least=siblings_for_one(pool(), self.course.siblings),
             )
             advance()
 

@@ -16,7 +16,7 @@ from agents.rollouts.biased import FailureBiased, Sorting, failures_by, sorted_b
 from agents.rollouts.dispatching.queue import RolloutQueue, tickets
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import Generator, plan_sweep, refuse_frozen
-from agents.rollouts.trials import share_controls
+from agents.rollouts.trials import drop_idle, share_controls
 from agents.suites.bundled import bundled_for
 from agents.suites.errors import NoSuite
 from agents.suites.tasks import refuse_planless, templates_of
@@ -167,6 +167,7 @@ def plan(
     kinds: Collection[PieceKind] = EVERY_KIND,
     suite: str | None = None,
     tells: bool = False,
+    least: int | None = None,
 ) -> SweepPlanned:
     """Append a sweep that pins current memory and the executor; also add its jobs to the `queue`, if given.
 
@@ -174,7 +175,8 @@ def plan(
     candidate or withhold a promoted piece (None: no trials). With `forgetting`, the allocator chooses the substrate
     of each group with a candidate, within `budget_left` micro-dollars. Only pieces of these `kinds` are used and tried.
     `suite` is the version of the suite that the templates come from. A sweep of demonstrations that `tells` says in
-    their prompts what memory changed. Raises NoPlan, BadSweep, BenchmarkInstance,
+    their prompts what memory changed. Of a group, siblings that its trials do without are left out where it has more
+    than `least` (None: none is). Raises NoPlan, BadSweep, BenchmarkInstance,
     SweepExists, and what refuse_unserved and House.embeddings raise.
     """
     if executor.name not in PLANLESS:
@@ -211,6 +213,8 @@ def plan(
         event, choices = allot(views, event, trying.candidates, forgetting, budget_left, told)
     if told is not None:
         event = share_controls(event, trying.candidates, told)
+    if least is not None:
+        event = drop_idle(event, (*trying.candidates, *trying.promoted), least)
     house.blobs.put([blob])
     _append(house, event, choice_appends(choices, actor), queue, actor)
     return event

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.learning.advice import BRIEF_BUDGET, BUDGET, READERS, Audience
 from agents.learning.occasions import OccasionPiece, lesson_id
 from agents.learning.trial_results import Outcomes, credits_of
 from agents.rollouts.sweep import SeedSweep, plan_sweep
-from agents.rollouts.trials import MOST_ABREAST, TrialPiece, share_controls, treat, would_use
+from agents.rollouts.trials import MOST_ABREAST, TrialPiece, drop_idle, share_controls, treat, would_use
 from api.sweeps.candidates import TrialPool
 from eventlog.events import HintRecorded, Occasion, PairedRule, PieceTried, SeedsRule, Spec, SweepPlanned, Trials
 from projections.memories import candidacies
@@ -55,9 +57,11 @@ def test_runs_of_plans_try_no_lesson_in_words_and_told_runs_try_nothing_else() -
     assert would_use(piece("/new"), DESK, SITE)
 
 
-def raced(siblings: int, pieces: tuple[TrialPiece, ...], shares: Trials = EVERY_GROUP) -> SweepPlanned:
+def raced(
+    siblings: int, pieces: tuple[TrialPiece, ...], shares: Trials = EVERY_GROUP, promoted: tuple[TrialPiece, ...] = ()
+) -> SweepPlanned:
     drawn = SeedSweep("s1", TASKS, range(6), siblings)
-    own = {"candidates": pieces, "trials": shares, "audience": READERS}
+    own = {"candidates": pieces, "promoted": promoted, "trials": shares, "audience": READERS}
     return share_controls(plan_sweep(drawn, SITE, EMPTY, rng_seed=7, **own), pieces, READERS)  # type: ignore[arg-type]
 
 
@@ -94,6 +98,50 @@ def test_without_room_beside_the_controls_or_without_a_trial_no_further_sibling_
     tried = [spec for spec in raced(siblings, pieces, shares).specs if spec.candidate]
     assert len(tried) == (6 if shares is EVERY_GROUP else 0)
     assert len({spec.group_id for spec in tried}) == len(tried)
+
+
+@given(
+    siblings=st.integers(4, 12),
+    least=st.integers(1, 12),
+    count=st.integers(0, 9),
+    controls=st.integers(1, 3),
+    treated=st.integers(0, 1_000_000),
+)
+def test_siblings_that_no_trial_is_compared_with_are_left_out_and_every_trial_keeps_its_controls(
+    siblings: int, least: int, count: int, controls: int, treated: int
+) -> None:
+    tried = tuple(TrialPiece(told("desk", f"Knock {number} times."), controls) for number in range(count))
+    promoted = (TrialPiece(told("desk", "Ring."), 3), TrialPiece(told("mail", "Ring."), 1))
+    shares = Trials(treated_micro=treated, withheld_micro=1_000_000 - treated)
+    before = raced(siblings, tried, shares, promoted)
+    after = drop_idle(before, (*tried, *promoted), least)
+    for group in {spec.group_id for spec in before.specs}:
+        own, left = ([spec for spec in each.specs if spec.group_id == group] for each in (before, after))
+        trials, plain = [_trial(spec) for spec in own if not spec.is_plain], [spec for spec in left if spec.is_plain]
+        assert [_trial(spec) for spec in left if not spec.is_plain] == trials
+        needed = max((controls if candidate else 3 if "desk" in group else 1 for candidate, _ in trials), default=0)
+        assert [spec.spec_id for spec in left] == [spec.spec_id for spec in own[: len(left)]]
+        assert plain == left[: len(plain)] == [spec for spec in own if spec.is_plain][: len(plain)]
+        assert len(left) == min(siblings, max(least, needed + len(trials)))
+        assert len(plain) >= min(needed, siblings - len(trials))
+
+
+def _trial(spec: Spec) -> tuple[str | None, str | None]:
+    return spec.candidate, spec.withheld
+
+
+def test_a_group_that_withholds_or_tries_nothing_is_as_large_as_without_candidates_abreast() -> None:
+    pieces = tuple(TrialPiece(told("desk", f"Knock {number} times."), 3) for number in range(8))
+    shares = Trials(treated_micro=500_000, withheld_micro=500_000)
+    promoted = (TrialPiece(told("desk", "Ring."), 3),)
+    planned = drop_idle(raced(11, pieces, shares, promoted), (*pieces, *promoted), 4)
+    sizes = {
+        (bool(candidates), len(own))
+        for group in {spec.group_id for spec in planned.specs}
+        for own in [[spec for spec in planned.specs if spec.group_id == group]]
+        for candidates in [[spec for spec in own if spec.candidate]]
+    }
+    assert sizes == {(True, 11), (False, 4)}
 
 
 def test_each_of_several_candidates_of_a_group_is_compared_with_the_same_controls() -> None:
