@@ -35,6 +35,10 @@ _NO_ACTION: Final = re.compile(r"[^a-z0-9_]+")
 _NO_JUDGE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _PASSED: Final = frozenset({"pass", "passed", "true", "yes", "correct", "good", "success"})
 _FAILED: Final = frozenset({"fail", "failed", "false", "no", "incorrect", "bad", "failure"})
+_OF_SAMPLING: Final = frozenset(
+    {"temperature", "top_p", "max_tokens", "seed", "choice.count", "n", "stop_sequences", "stop"}
+)
+_UNTOLD: Final = Sampling(temperature_micro=_MICRO, max_tokens=UNBOUNDED)
 REWARD: Final = "reward"
 """The name of an evaluation that is a run's reward. Every other one is an opinion."""
 
@@ -123,6 +127,8 @@ def _more_of_call(span: Span) -> dict[str, Any]:
 
 def _sampling_of(given: Mapping[str, Any]) -> Sampling:
     """The sampling parameters; what is not given, or out of range, is recorded as the default."""
+    if given.keys().isdisjoint(_OF_SAMPLING):
+        return _UNTOLD
     stop = given.get("stop_sequences", given.get("stop"))
     stops = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
     wanted: dict[str, Any] = {
@@ -135,7 +141,7 @@ def _sampling_of(given: Mapping[str, Any]) -> Sampling:
     }
     told = tuple((name, value) for name, value in wanted.items() if value is not None)
     found = _valid_sampling(told) or _valid_sampling(tuple(each for each in told if _valid_sampling((each,))))
-    return found or Sampling(temperature_micro=_MICRO, max_tokens=UNBOUNDED)
+    return found or _UNTOLD
 
 
 @lru_cache(maxsize=1024)

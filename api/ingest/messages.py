@@ -7,7 +7,7 @@ each message (up to v1.36), and attributes with numbered paths (OpenInference, O
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from projections.engine.decoders import decoder_of
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 Message = dict[str, Any]
-_Ways = tuple[Callable[[], list[Message]], ...]
-"""Functions that each read one way of writing messages down."""
 
 _DEEPEST: Final = 16
 """Parts of a dotted path; a longer one is passed over."""
@@ -33,37 +31,39 @@ _CUT: Final = frozenset({"length", "max_tokens", "max_output_tokens"})
 
 def told_messages(span: Span) -> tuple[Message, ...]:
     """The messages that the model was given; none if the span does not hold them."""
+    return tuple(next(filter(None, _told_each_way(span)), []))
+
+
+def _told_each_way(span: Span) -> Iterator[list[Message]]:
     own = span.attributes
-    ways: _Ways = (
-        lambda: [*_system(own), *_messages(own.get("gen_ai.input.messages"))],
-        lambda: [message for event in span.events for message in _details(event.attributes, "gen_ai.input.messages")],
-        lambda: [message for event in span.events if (message := _told_by_event(event.name, event.attributes))],
-        lambda: _numbered_messages(own, "llm.input_messages", "message"),
-        lambda: _numbered_messages(own, "gen_ai.prompt", None),
-        lambda: _messages(_first_of(span, "gen_ai.prompt")),
-        lambda: _as_user(own.get("input.value")) if _is_openinference(span) else [],
-    )
-    return tuple(next((found for way in ways if (found := way())), []))
+    yield [*_system(own), *_messages(own.get("gen_ai.input.messages"))]
+    yield [message for event in span.events for message in _details(event.attributes, "gen_ai.input.messages")]
+    yield [message for event in span.events if (message := _told_by_event(event.name, event.attributes))]
+    yield _numbered_messages(own, "llm.input_messages", "message")
+    yield _numbered_messages(own, "gen_ai.prompt", None)
+    yield _messages(_first_of(span, "gen_ai.prompt"))
+    yield _as_user(own.get("input.value")) if _is_openinference(span) else []
 
 
 def answered_samples(span: Span) -> tuple[Mapping[str, Json], ...]:
     """The samples that the model drew, as a completion blob holds them; none if the span does not hold them."""
-    own = span.attributes
-    ways: _Ways = (
-        lambda: _messages(own.get("gen_ai.output.messages")),
-        lambda: [message for event in span.events for message in _details(event.attributes, "gen_ai.output.messages")],
-        lambda: [_choice(event.attributes) for event in span.events if event.name == "gen_ai.choice"],
-        lambda: _numbered_messages(own, "llm.output_messages", "message"),
-        lambda: _numbered_messages(own, "gen_ai.completion", None),
-        lambda: _messages(_first_of(span, "gen_ai.completion")),
-        lambda: _as_user(own.get("output.value")) if _is_openinference(span) else [],
-    )
-    finishes = own.get("gen_ai.response.finish_reasons")
+    finishes = span.attributes.get("gen_ai.response.finish_reasons")
     reasons = finishes if isinstance(finishes, list) else []
-    messages = next((found for way in ways if (found := way())), [])
+    messages = next(filter(None, _answered_each_way(span)), [])
     return tuple(
         _sample(message, reasons[place] if place < len(reasons) else None) for place, message in enumerate(messages)
     )
+
+
+def _answered_each_way(span: Span) -> Iterator[list[Message]]:
+    own = span.attributes
+    yield _messages(own.get("gen_ai.output.messages"))
+    yield [message for event in span.events for message in _details(event.attributes, "gen_ai.output.messages")]
+    yield [_choice(event.attributes) for event in span.events if event.name == "gen_ai.choice"]
+    yield _numbered_messages(own, "llm.output_messages", "message")
+    yield _numbered_messages(own, "gen_ai.completion", None)
+    yield _messages(_first_of(span, "gen_ai.completion"))
+    yield _as_user(own.get("output.value")) if _is_openinference(span) else []
 
 
 def plain_structure(value: Any) -> Any:

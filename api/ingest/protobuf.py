@@ -95,9 +95,12 @@ def _attributes(pairs: Iterable[KeyValue]) -> dict[str, Any]:
 
 def _plain(value: AnyValue) -> Any:
     """A value as plain JSON; the library itself bounds how deep one may be."""
+    text = value.string_value  # most values are texts; of another one it is empty
+    if text:
+        return text
     which = value.WhichOneof("value")
     if which == "string_value":
-        return value.string_value
+        return text
     if which is None:
         return None
     if which == "array_value":

@@ -191,7 +191,7 @@ class TraceLog:
         """
         for trace, spans in every.items():
             progress = self._progress(sender, trace)
-            if not progress.is_finished or _is_of_others(sender, progress):
+            if not (progress.is_finished and progress.scored) or _is_of_others(sender, progress):
                 continue
             kept = self.house.blobs
             earlier = [read_raw_spans(kept.get(raw).body) for raw in progress.scored] if progress.closed is None else []

@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 if TYPE_CHECKING:
     from ..keys import Keys
     from .envelope import Envelope
@@ -29,8 +31,7 @@ def is_address(text: str) -> bool:
     return _ADDRESS.fullmatch(text) is not None
 
 
-@dataclass(frozen=True)
-class Blob:
+class Blob(msgspec.Struct, frozen=True, dict=True):
     """Bytes and their media type."""
 
     media_type: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -24,6 +25,9 @@ ENCODINGS: tuple[Encoding, ...] = get_args(Encoding)
 
 _LEVEL = 3
 """Level 9 took 5 times as long for the spans of a trace, which were 3 % smaller (messages: 4 times, 2 %)."""
+_MANY = 2**18
+"""Bytes from which on a thread for each core is worth its start."""
+
 _OWN = threading.local()
 _MAGIC = b"FWB1"
 _LENGTH = 4
@@ -56,9 +60,19 @@ class Sealer:
 
     def envelope(self, blob: Blob, address: str) -> Envelope:
         """The stored form of a blob."""
-        import zstandard
+        return self._envelope(blob, address, _compressor().compress(blob.body))
 
-        packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(blob.body)
+    def envelopes(self, named: Mapping[str, Blob]) -> Iterator[Envelope]:
+        """The stored forms of blobs by address. Many are compressed by all cores at once."""
+        bodies = [blob.body for blob in named.values()]
+        if sum(map(len, bodies)) < _MANY:
+            yield from (self.envelope(blob, address) for address, blob in named.items())
+            return
+        packed = _compressor().multi_compress_to_buffer(bodies, threads=-1)
+        for (address, blob), each in zip(named.items(), packed, strict=True):
+            yield self._envelope(blob, address, each.tobytes())
+
+    def _envelope(self, blob: Blob, address: str, packed: bytes) -> Envelope:
         encoding: Encoding = "zstd" if len(packed) < len(blob.body) else "raw"
         body = packed if encoding == "zstd" else blob.body
         if self.keys is not None:
@@ -109,6 +123,16 @@ def _decompress(envelope: Envelope, body: bytes) -> bytes:
         return _decompressor().decompress(body, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise BlobDamaged(actual=f"impossible to compute ({error})", expected=envelope.address) from error
+
+
+def _compressor() -> zstandard.ZstdCompressor:
+    """The thread's compressor. A new one for each message of a kilobyte takes a third of the time longer."""
+    import zstandard
+
+    found: zstandard.ZstdCompressor | None = getattr(_OWN, "compressor", None)
+    if found is None:
+        found = _OWN.compressor = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    return found
 
 
 def _decompressor() -> zstandard.ZstdDecompressor:

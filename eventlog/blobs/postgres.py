@@ -15,7 +15,7 @@ from ..database import read_connection, single_statements
 from ..errors import BlobMissing, BytesRemain, OwnerNeeded
 from ..keys import Keys, NoKeys, subject_tag
 from .contract import FRESH, Blob, Listed, is_address
-from .envelope import ENCODINGS, Envelope, Sealer, open_envelope, sealer
+from .envelope import ENCODINGS, Envelope, open_envelope, sealer
 
 _PAGE = 1000
 _AT_ONCE = 8 * 2**20
@@ -57,7 +57,7 @@ class PostgresBlobs:
         given = [(seal.address(blob), blob) for blob in blobs]
         named = dict(reversed(given))
         known = self._fresh(sorted(named)) if named else frozenset()
-        self.keep(_seal_each(seal, {address: blob for address, blob in named.items() if address not in known}))
+        self.keep(seal.envelopes({address: blob for address, blob in named.items() if address not in known}))
         return tuple(address for address, _ in given)
 
     def address_function(self, subject: str | None = None) -> Callable[[Blob], str]:
@@ -181,10 +181,6 @@ def insert(connection: Connection, envelopes: Iterable[Envelope]) -> None:
             "body": [envelope.body for envelope in batch],
         }
         connection.exec_driver_sql(_INSERT, values)
-
-
-def _seal_each(seal: Sealer, named: dict[str, Blob]) -> Iterator[Envelope]:
-    return (seal.envelope(blob, address) for address, blob in named.items())
 
 
 def _portions(items: Iterable[_T], weight: Callable[[_T], int]) -> Iterator[list[_T]]:
