@@ -15,6 +15,7 @@ from eventlog.blobs import Blob
 from eventlog.blobs.encryption import OVERHEAD
 from eventlog.blobs.envelope import (
     HEADER_MOST,
+    MANY,
     Envelope,
     envelope_json,
     from_plain,
@@ -46,6 +47,16 @@ def test_a_blob_comes_back_from_every_form(blob: Blob, subject: str | None) -> N
     assert unpack(envelope.address, pack(envelope))[0] == envelope
     assert from_plain(json.loads(json.dumps(envelope_json(envelope)))) == envelope
     assert sealed(blob, subject) == envelope
+
+
+@pytest.mark.parametrize("large", [0, 2 * MANY], ids=["few", "many"])
+@given(blobs=st.lists(BLOBS, max_size=5), subject=SUBJECTS)
+def test_blobs_that_are_stored_together_have_the_form_that_each_has_alone(
+    large: int, blobs: list[Blob], subject: str | None
+) -> None:
+    seal = sealer(KEYS, subject)
+    named = {seal.address(blob): blob for blob in (*blobs, Blob("text/plain", b""), Blob("text/plain", b"a" * large))}
+    assert list(seal.envelopes(named)) == [seal.envelope(blob, address) for address, blob in named.items()]
 
 
 @given(BLOBS, SUBJECTS)
