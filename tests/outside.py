@@ -93,6 +93,20 @@ def reports_much(task):
     time.sleep(600)
 
 
+def steps_by_pipe(task):
+    task.step("look")
+    os.remove(task.steps_file)
+    os.mkfifo(task.steps_file)
+    time.sleep(600)
+
+
+def steps_without_end(task):
+    task.step("look")
+    os.remove(task.steps_file)
+    os.symlink("/dev/zero", task.steps_file)
+    time.sleep(600)
+
+
 def tells_its_world(task):
     print(json.dumps(dict(os.environ)))
     is_fenced = open("/proc/1/comm").read().strip() == "bwrap"
@@ -101,6 +115,10 @@ def tells_its_world(task):
             print(open(f"/proc/{pid}/environ", "rb").read().decode("utf-8", "replace")[:500])
         except OSError:
             pass
+
+
+def looks_at_others(task):
+    print(os.listdir(os.path.dirname(os.environ["HOME"])))
 
 
 def kills_all_it_sees(task):
@@ -113,19 +131,6 @@ def kills_all_it_sees(task):
             except OSError:
                 pass
     time.sleep(600)
-
-
-def follows_advice(task):
-    """Opens what its advice quotes, and buys the first jacket that it finds there."""
-    quoted = re.findall("[“‘\\"']([^”’\\"']+)[”’\\"']", " ".join(task.advice))
-    front = fetch(task.url)
-    links = dict((text, href) for href, text in re.findall(r'href="([^"]+)">([^<]+)<', front))
-    wanted = [links[text] for text in quoted if text in links] or [task.url.partition("8")[2] and "/nowhere"]
-    task.step("click", label=quoted[0] if quoted else "Catalogue")
-    site = task.url.partition("/i/")[0]
-    found = re.search(r'href="([^"]+/jacket-[0-9]+)"', fetch(site + wanted[0]))
-    fetch(site + found[1], b"")
-    task.step("submit", label="Buy")
 '''
 
 

@@ -111,6 +111,8 @@ ENDINGS = {
     "lies": ("completed", False),
     "nothing": ("completed", False),
     "reports_much": ("out_of_budget", False),
+    "steps_by_pipe": ("out_of_budget", False),
+    "steps_without_end": ("out_of_budget", False),
 }
 
 
@@ -151,6 +153,19 @@ def test_an_agent_finds_no_address_of_the_database_and_no_token(
         assert shop.token not in said
 
 
+def test_behind_a_fence_an_agent_sees_no_home_of_another_run(
+    shop: OwnSite, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = fence_words()
+    if not fence:
+        pytest.skip("bubblewrap does not work here")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    other = tmp_path / f"flywheel-agents-{os.getuid()}" / "run-other"
+    other.mkdir(parents=True)
+    assert "run-other" not in printed(play_agent(shop, "python:strangers:looks_at_others", folder, fence))
+    assert "run-other" in printed(play_agent(shop, "python:strangers:looks_at_others", folder))
+
+
 def test_an_agent_that_kills_what_it_sees_ends_its_own_run_and_no_other(
     shop: OwnSite, folder: Path, fence: tuple[str, ...]
 ) -> None:
@@ -175,7 +190,7 @@ def test_a_program_of_another_language_gets_the_task_and_reports_steps_by_lines_
     )
     played = play_agent(shop, "command:sh agent.sh 'two words'", folder)
     assert outcome(played) == ("completed", False)
-    assert printed(played).startswith("Buy the cheapest jacket. /tmp/flywheel-agent-")
+    assert printed(played).startswith("Buy the cheapest jacket. /tmp/flywheel-agents-")
     assert printed(played).endswith("two words\n")
     steps = [event for event in played.events if isinstance(event, StepTaken)]
     assert [step.action for step in steps] == ["open_the_shop", "finish"]

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,6 +31,7 @@ from ..policy import Opening
 from ..surface import Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
+from .fence import show_home_alone
 from .model_access import ModelAccess, no_model
 from .reports import read_report
 from .task import TaskModel
@@ -102,7 +103,7 @@ class AgentExecutor:
                 task |= visit.act_facts(surface, stack.enter_context(serve_actions(visit.take_action)))
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return visit.play(_warden_facts(self, task, home, assignment))
+            return visit.play(_warden_facts(self, task, home, assignment), show_home_alone(self.fence, home))
 
 
 @dataclass
@@ -148,11 +149,11 @@ class _Visit:
             self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             return {"outcome": acted.outcome, "seen": seen, "is_over": acted.is_last}
 
-    def play(self, told: Mapping[str, Any]) -> Execution:
-        """Start the agent under its warden, take its reports, and return what it did."""
+    def play(self, told: Mapping[str, Any], fence: Sequence[str]) -> Execution:
+        """Start the agent under its warden behind a fence, take its reports, and return what it did."""
         ending: dict[str, Any] = {"end": "lost"}
         path = self.executor.variables.get("PATH", os.defpath)
-        own = warden_lines(self.executor.fence, told, path, self.executor.limits.seconds)
+        own = warden_lines(fence, told, path, self.executor.limits.seconds)
         with closing(own) as lines:  # whatever fails meanwhile, the agent is ended
             for line in lines:
                 if "end" in line:
@@ -207,11 +208,20 @@ def _said_of(why: str, code: object) -> str:
 @contextmanager
 def _home() -> Iterator[Path]:
     """A new folder that is the agent's home; it is removed at the end, whatever lies in it."""
-    home = Path(tempfile.mkdtemp(prefix="flywheel-agent-"))
+    home = Path(tempfile.mkdtemp(prefix="run-", dir=_homes()))
     try:
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _homes() -> Path:
+    """The folder of this user that has the homes of all runs. Raises PermissionError if it is another user's."""
+    found = Path(tempfile.gettempdir()) / f"flywheel-agents-{os.getuid()}"
+    found.mkdir(mode=0o700, exist_ok=True)
+    if found.lstat().st_uid != os.getuid():
+        raise PermissionError(f"{found} belongs to another user; set TMPDIR to a folder of yours")
+    return found
 
 
 def _task_facts(

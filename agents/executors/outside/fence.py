@@ -24,6 +24,14 @@ def fence_words(hidden: Sequence[Path] = ()) -> tuple[str, ...]:
     return (*_walls(program), *covers, "--")
 
 
+def show_home_alone(fence: Sequence[str], home: Path) -> tuple[str, ...]:
+    """The words of a fence behind which the folder that has the homes of all runs shows this one alone."""
+    if not fence:
+        return ()
+    others = ("--tmpfs", str(home.parent), "--bind", str(home), str(home))
+    return (*fence[:-1], *others, fence[-1])
+
+
 def _walls(program: str) -> tuple[str, ...]:
     return (program, "--dev-bind", "/", "/", "--unshare-pid", "--unshare-ipc", "--proc", "/proc", "--die-with-parent")
 

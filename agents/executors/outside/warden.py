@@ -17,6 +17,7 @@ import resource
 import selectors
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -32,7 +33,10 @@ LONGEST_LINE = 32_768
 
 
 class Steps:
-    """The steps file, read line by line while the agent writes it. It may write anything, or remove it."""
+    """The steps file, read line by line while the agent writes it. It may write anything, or remove it.
+
+    A pipe or a device in its place, which could keep a reader for ever, is not read.
+    """
 
     def __init__(self, file: str, most: int) -> None:
         self.file, self.most = file, most
@@ -41,15 +45,22 @@ class Steps:
 
     def read(self) -> Iterator[str]:
         """Yield the new lines, at most one more than `most` in all."""
-        with suppress(OSError), open(self.file, "rb", buffering=0) as opened:  # noqa: PTH123
+        with suppress(OSError), open(self.file, "rb", buffering=0, opener=_open_at_once) as opened:
+            found = os.fstat(opened.fileno())
+            end = found.st_size if stat.S_ISREG(found.st_mode) else 0
             opened.seek(self.offset)
-            while self.number <= self.most and (chunk := opened.read(65_536)):
+            while self.number <= self.most and self.offset < end and (chunk := opened.read(65_536)):
                 self.offset += len(chunk)
                 *lines, self.rest = (self.rest + chunk).split(b"\n")
                 self.rest = self.rest[:LONGEST_LINE]
                 for line in lines[: self.most + 1 - self.number]:
                     self.number += 1
                     yield line[:LONGEST_LINE].decode("utf-8", "replace")
+
+
+def _open_at_once(file: str, flags: int) -> int:
+    """Open without waiting for a writer, and no link."""
+    return os.open(file, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 class Agent:
