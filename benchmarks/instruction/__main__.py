@@ -1,16 +1,18 @@
 """`make bench-instruction`: the fast loop and the `gepa` library search for the same instruction, with as many runs.
 
 Each search has a site that its seed draws, with three obstacles, and a scripted reflector that proposes from a fixed
-pool of sentences, the same for both. So the searches are compared, and no model. What each found is played on sealed
-seeds.
+pool of sentences, the same for both. So the searches are compared, and no model. With `--base` a language model in this
+process is the reflector of both. What each found is played on sealed seeds.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Final
@@ -23,11 +25,14 @@ from rich.table import Table
 from benchmarks.log.server import Server, own_server
 from benchmarks.report import report
 
+from .local import Found, model_name, once, reflector_of
 from .ours import search_by_loop
 from .peer import ENVIRONMENT, MISSING, library_version, search_by_peer
 from .suite import Player, Spent, open_site, sentences_for
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks" / "instruction.md"
+LOCAL_PAGE: Final = PAGE.with_stem("instruction-local")
+FOLDER: Final = Path(".flywheel/bench-instruction")
 FIRST_SEALED: Final = 10_000
 SOLVED: Final = 0.95
 DRAWS: Final = 10_000
@@ -79,13 +84,20 @@ def main(
     ),
     searches: Annotated[int, typer.Option(help="Number of searches (0: as many as the size says).")] = 0,
     runs: Annotated[int, typer.Option(help="Runs of each search (0: as many as the size says).")] = 0,
+    base: Annotated[
+        str | None, typer.Option(help="The reflector: a base model (`smollm2`, a GGUF file or a folder) [the pool].")
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="With --base: where the base and what was found are kept.")] = FOLDER,
 ) -> None:
-    """Search on each site by both, and print what each found."""
+    """Search on each site by both, and print what each found. With `--base` a call goes on from the last one."""
     began, sizes = time.perf_counter(), QUICK if quick else Sizes()
     sizes = Sizes(searches or sizes.searches, runs or sizes.runs, sizes.instances, sizes.val, sizes.sealed)
     peer = python if python.exists() else None
     with own_server() as server:
-        found = [search(server, seed, sizes, peer) for seed in track(range(sizes.searches), "searching")]
+        model = None if base is None else model_name(server, base, (folder / "models").resolve())
+        kept = None if base is None else folder.resolve() / f"{sizes.runs}-{sizes.instances}-{sizes.val}"
+        searching = track(range(sizes.searches), "searching")
+        found = [search(server, seed, sizes, peer, model, kept) for seed in searching]
     rows = [cells(each) for each in found]
     grid = Table(*HEADINGS, title="bench-instruction", title_justify="left")
     for row in rows:
@@ -96,13 +108,18 @@ def main(
     left_out = {} if peer is not None else {"gepa": MISSING}
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(row)} |" for row in rows)]
     named = "" if peer is None else f"{library_version(peer)}, {sizes.searches} searches.\n\n"
-    page = PAGE if write else None
-    note = named + "\n".join(lines)
-    report("bench-instruction", figures, {}, intervals=spans, left_out=left_out, page=page, note=note)
+    name, own = ("bench-instruction", PAGE) if base is None else ("bench-instruction-local", LOCAL_PAGE)
+    note, page = named + "\n".join(lines), own if write else None
+    report(name, figures, {}, intervals=spans, left_out=left_out, page=page, note=note)
 
 
-def search(server: Server, seed: int, sizes: Sizes, python: Path | None) -> Search:
-    """Search on the site of a seed by the loop, and by the library where it is installed."""
+def search(
+    server: Server, seed: int, sizes: Sizes, python: Path | None, model: str | None = None, folder: Path | None = None
+) -> Search:
+    """Search on the site of a seed by the loop, and by the library where it is installed.
+
+    A `model` is the reflector of both, and what was found with it is kept in the `folder`.
+    """
     with open_site(seed) as (desk, client):
         sealed = range(FIRST_SEALED, FIRST_SEALED + sizes.sealed)
 
@@ -112,13 +129,19 @@ def search(server: Server, seed: int, sizes: Sizes, python: Path | None) -> Sear
         def kept(text: str) -> int:
             return sum(each in text for each in sentences_for(desk))
 
-        own = search_by_loop(server, f"instruction_{seed}", desk, client, seed, sizes.runs)
-        ours = Arm(judge(own.text), kept(own.text), own.tried, own.spent)
-        peer = None
-        if python is not None:
+        def play_found(name: str, found: Callable[[], Found]) -> Arm:
+            own = once(None if folder is None else folder / f"{name}-{seed}.json", found)
+            return Arm(judge(own.text), kept(own.text), own.tried, own.spent)
+
+        def by_library(python: Path) -> Found:
             player = Player(desk, client)
-            text = search_by_peer(python, player, seed, sizes.runs, sizes.instances, sizes.val)
-            peer = Arm(judge(text), kept(text), 0, player.spent)
+            with nullcontext() if model is None else reflector_of(model, seed) as reflect:
+                text = search_by_peer(python, player, seed, sizes.runs, sizes.instances, sizes.val, reflect)
+            return Found(text, 0, player.spent if reflect is None else replace(reflect.spent, runs=player.spent.runs))
+
+        by_loop = partial(search_by_loop, server, f"instruction_{seed}", desk, client, seed, sizes.runs, model)
+        ours = play_found("ours", by_loop)
+        peer = None if python is None else play_found("gepa", partial(by_library, python))
         return Search(seed, " and ".join(desk.obstacles), desk.words.site, judge(""), ours, peer)
 
 

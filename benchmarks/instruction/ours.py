@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from typing import Final
 
@@ -20,7 +19,7 @@ from agents.rollouts.sweep import SeedSweep
 from api.course import BASE, Course
 from api.house import House
 from api.settings import Settings
-from api.sweeps.candidates import siblings_for_trials, trial_pool
+from api.sweeps.candidates import siblings_for_one, siblings_for_trials, trial_pool
 from api.sweeps.executors import audience_of
 from api.sweeps.jobs import pieces_of
 from api.sweeps.plan import first_facts, plan
@@ -35,6 +34,7 @@ from tests.desks.grammar import DeskKind
 from tests.desks.site import template_of
 from tests.model_server import Asked, model_server
 
+from .local import Found
 from .suite import EXPLORES, Spent, agent, propose
 
 EACH: Final = 2
@@ -44,23 +44,18 @@ _PARENT: Final = re.compile(r"^Its instruction: “(.*)”$", re.MULTILINE)
 _EVERY: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class FoundByLoop:
-    """The instruction in force at the end (empty: none), how many were tried, and what it took."""
-
-    text: str
-    tried: int
-    spent: Spent
-
-
 def search_by_loop(
-    server: Server, project: str, desk: DeskKind, client: EnvClient, seed: int, runs: int
-) -> FoundByLoop:
-    """The instruction that the loop promotes within a number of runs, in a project of its own."""
+    server: Server, project: str, desk: DeskKind, client: EnvClient, seed: int, runs: int, model: str | None = None
+) -> Found:
+    """The instruction in force (empty: none) after a number of runs of the loop, in a project of its own.
+
+    The reflector is the local `model` (None: the scripted one). Of a model only its own calls are counted.
+    """
     server.project(project)
     engine = server.engine(project)
     try:
-        with _reflector(desk, seed) as settings:
+        named = nullcontext(_settings(recovery_model=model)) if model is not None else _scripted(desk, seed)
+        with named as settings:
             store = PostgresStore(engine)
             house = House(settings, engine, store, PostgresBlobs(engine), Projector(engine, store=store))
             first_facts(house)
@@ -69,7 +64,7 @@ def search_by_loop(
             held = [each for each in pieces_of(house, artifact) if isinstance(each, OccasionPiece)]
             tried = {getattr(each.event, "piece", "") for each in store.read(types=["PieceTried"])}
             texts = [each.text for each in instruction_in_force(held)]
-            return FoundByLoop(texts[0] if texts else "", len(tried), _count(store))
+            return Found(texts[0] if texts else "", len(tried), _count(store, is_all=model is None))
     finally:
         engine.dispose()
 
@@ -87,7 +82,7 @@ def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, runs: int
         if not size:
             return
         seeds = range(first, first + size)
-        first, left = seeds.stop, left - size * siblings
+        first = seeds.stop
         sweep = plan(
             house,
             house.views(),
@@ -97,21 +92,28 @@ def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, runs: int
             trials=Trials(treated_micro=_EVERY, withheld_micro=0),
             executor=executor,
             kinds=course.kinds,
+            least=siblings_for_one(fitting, 1 + PairedRule().controls),
         )
+        left -= len(sweep.specs)
         play_sweep(house, client, sweep, course, Silent(), executor)
 
 
-def _count(store: PostgresStore) -> Spent:
+def _count(store: PostgresStore, *, is_all: bool) -> Spent:
+    """Runs, and the calls of all models or of the reflector alone."""
     found = Spent(runs=sum(1 for _ in store.read(types=[RunStarted.__name__])))
     for each in store.read(types=[ModelCalled.__name__]):
-        if isinstance(each.event, ModelCalled):
+        if isinstance(each.event, ModelCalled) and (is_all or each.event.role == "recovery"):
             found.calls += 1
             found.tokens += (each.event.input_tokens or 0) + (each.event.output_tokens or 0)
     return found
 
 
+def _settings(**named: object) -> Settings:
+    return Settings().model_copy(update=named)
+
+
 @contextmanager
-def _reflector(desk: DeskKind, seed: int) -> Iterator[Settings]:
+def _scripted(desk: DeskKind, seed: int) -> Iterator[Settings]:
     """Settings with a recovery model that answers by the scripted reflector."""
     numbers = count()
 
@@ -120,5 +122,4 @@ def _reflector(desk: DeskKind, seed: int) -> Iterator[Settings]:
         return json.dumps({"instruction": propose(desk, seed, next(numbers), "" if parent is None else parent[1])})
 
     with model_server(answer) as server:
-        named = {"recovery_model": "pool", "recovery_url": server.url, "recovery_key": SecretStr("none")}
-        yield Settings().model_copy(update=named)
+        yield _settings(recovery_model="pool", recovery_url=server.url, recovery_key=SecretStr("none"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -22,13 +23,29 @@ def library_version(python: Path) -> str:
     return subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def search_by_peer(python: Path, player: Player, seed: int, runs: int, instances: int, val: int) -> str:
+def search_by_peer(
+    python: Path,
+    player: Player,
+    seed: int,
+    runs: int,
+    instances: int,
+    val: int,
+    reflect: Callable[[str], str] | None = None,
+) -> str:
     """The best instruction that the library finds within a number of runs on so many training instances.
 
-    `val` of them are its validation set. Its proposals are counted as calls. Raises RuntimeError if it ends early.
+    `val` of them are its validation set. It writes its own prompts, which `reflect` answers; None: the scripted
+    reflector proposes, and its proposals are counted as calls. Raises RuntimeError if it ends early.
     """
     seeds, number = list(range(1, instances + 1)), 0
-    asked = {"train": seeds[val:], "val": seeds[:val], "runs": runs, "seed": seed, "minibatch": MINIBATCH}
+    asked: dict[str, object] = {
+        "train": seeds[val:],
+        "val": seeds[:val],
+        "runs": runs,
+        "seed": seed,
+        "minibatch": MINIBATCH,
+    }
+    asked["reflects"] = reflect is not None
     with subprocess.Popen(
         [python, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
     ) as process:
@@ -40,7 +57,10 @@ def search_by_peer(python: Path, player: Player, seed: int, runs: int, instances
             if "best" in question:
                 return str(question["best"])
             if "play" in question:
-                answer: object = player.play(question["play"], question["seeds"])
+                played = player.watch(question["play"], question["seeds"])
+                answer: object = [{"score": float(each.passed), "did": each.did} for each in played]
+            elif reflect is not None:
+                answer = reflect(str(question["complete"]))
             else:
                 text = str(question["propose"])
                 answer = propose(player.desk, seed, number, text)

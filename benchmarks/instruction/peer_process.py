@@ -27,8 +27,10 @@ class Quiet:
         """Drop a message."""
 
 
-class Asking:
-    """The library's seam: evaluates an instruction and proposes its successor by asking the other process."""
+class Evaluating:
+    """The library's seam: evaluates an instruction by asking the other process. The library writes the prompts."""
+
+    propose_new_texts: Any = None
 
     def __init__(self, answers: Any, questions: Any) -> None:
         self.answers, self.questions = answers, questions
@@ -46,15 +48,27 @@ class Asking:
         capture_traces: bool = False,  # noqa: FBT001, FBT002  (the library's signature)
     ) -> Any:
         """Score of each instance of a batch."""
-        scores = [float(each) for each in self.ask(play=candidate[PART], seeds=batch)]
-        traces = [{"seed": seed, "score": score} for seed, score in zip(batch, scores, strict=True)]
+        played = self.ask(play=candidate[PART], seeds=batch)
+        scores = [each["score"] for each in played]
+        traces = [
+            {
+                "Inputs": {"Instance": str(seed)},
+                "Generated Outputs": each["did"],
+                "Feedback": "The run passed." if each["score"] else "The run failed.",
+            }
+            for seed, each in zip(batch, played, strict=True)
+        ]
         return EvaluationBatch(outputs=scores, scores=scores, trajectories=traces if capture_traces else None)
 
     def make_reflective_dataset(
         self, _candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]
     ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """What a reflector would read; the scripted one reads nothing of it."""
+        """What a reflector reads; the scripted one reads nothing of it."""
         return {part: list(eval_batch.trajectories or ()) for part in components_to_update}
+
+
+class Asking(Evaluating):
+    """The seam with the scripted reflector, which proposes a successor in the other process."""
 
     def propose_new_texts(
         self, candidate: dict[str, str], _reflective_dataset: Any, components_to_update: list[str], **_more: Any
@@ -68,11 +82,13 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w") as questions:
         os.dup2(2, 1)  # what the library prints goes elsewhere
         asked = json.loads(sys.stdin.readline())
+        adapter = (Evaluating if asked["reflects"] else Asking)(sys.stdin, questions)
         found = gepa.optimize(
             seed_candidate={PART: ""},
             trainset=asked["train"],
             valset=asked["val"],
-            adapter=Asking(sys.stdin, questions),
+            adapter=adapter,
+            reflection_lm=(lambda prompt: adapter.ask(complete=str(prompt))) if asked["reflects"] else None,
             candidate_selection_strategy="pareto",
             reflection_minibatch_size=asked["minibatch"],
             max_metric_calls=asked["runs"],

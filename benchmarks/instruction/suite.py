@@ -11,17 +11,18 @@ from typing import Final
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.unclosed_instances import close_or_count
-from agents.executors.executor import Assignment
+from agents.executors.executor import Assignment, Execution
 from agents.executors.policy import PolicyExecutor
 from agents.learning.guidance import LONGEST_GUIDANCE
 from agents.learning.quoting import clean_text
+from agents.learning.step_words import say_step
 from agents.models.scripted import Scripted
 from tests.desks.desk import NAME
 from tests.desks.grammar import Combination, DeskKind, draw_desk
 from tests.desks.serving import serve_desk
 from tests.desks.site import template_of
 from tests.desks.words import WORDS
-from tests.followers import Follower
+from tests.followers import PAGE, Follower
 
 OBSTACLES: Final[Combination] = (
     "moved address",
@@ -78,6 +79,14 @@ class Spent:
     tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Played:
+    """Whether the oracle passed a run, and what it did, a line for each step."""
+
+    passed: bool
+    did: str
+
+
 @dataclass
 class Player:
     """Plays instances of a site with an instruction, one after another, and counts what that takes."""
@@ -88,9 +97,13 @@ class Player:
 
     def play(self, text: str, seeds: Sequence[int], explores: float = EXPLORES) -> list[bool]:
         """Whether the oracle passed the run at each seed. Repeated runs draw otherwise."""
+        return [each.passed for each in self.watch(text, seeds, explores)]
+
+    def watch(self, text: str, seeds: Sequence[int], explores: float = EXPLORES) -> list[Played]:
+        """Like `play`, with what each run did."""
         return [self._play(text, seed, explores) for seed in seeds]
 
-    def _play(self, text: str, seed: int, explores: float) -> bool:
+    def _play(self, text: str, seed: int, explores: float) -> Played:
         task, executor = template_of(self.desk), agent(self.desk, explores)
         self.spent.runs += 1
         drawn = Assignment(
@@ -106,9 +119,20 @@ class Player:
             done = executor.execute(drawn, instance)
             self.spent.calls += len(done.called)
             self.spent.tokens += sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in done.called)
-            return self.client.oracle(instance, task.oracle_task_id).passed
+            passed = self.client.oracle(instance, task.oracle_task_id).passed
+            return Played(passed, tell_steps(done, task.instruction))
         finally:
             close_or_count(self.client, instance)
+
+
+def tell_steps(done: Execution, instruction: str) -> str:
+    """What a run did in the words that the loop's own reflector reads: the page and the step, and if it failed."""
+    lines: list[str] = []
+    for call, each in zip(done.called, done.taken, strict=False):
+        seen = PAGE.findall(call.request.messages[-1].text)
+        said = say_step(each.step, instruction) or each.step.type
+        lines.append(f"- {f'on {seen[-1]}: ' if seen else ''}{said}{', which failed' if each.is_failed else ''}")
+    return "\n".join(lines)
 
 
 def agent(desk: DeskKind, explores: float) -> PolicyExecutor:

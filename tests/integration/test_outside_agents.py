@@ -27,6 +27,8 @@ from tests.unit.test_agent_samples import BOOK
 
 Kind = TypeVar("Kind")
 LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000)
+PATIENT = AgentLimits(seconds=30)
+"""For agents that end by themselves, on a machine that does other work besides."""
 SECRET = "postgresql://app:hidden@127.0.0.1/flywheel"
 
 
@@ -143,7 +145,7 @@ def test_an_agent_finds_no_address_of_the_database_and_no_token(
 ) -> None:
     monkeypatch.setenv("FLYWHEEL_DATABASE_URL", SECRET)
     monkeypatch.setenv("FLYWHEEL_ENV_SHOP_TOKEN", shop.token)
-    said = printed(play_agent(shop, "python:strangers:tells_its_world", folder, fence))
+    said = printed(play_agent(shop, "python:strangers:tells_its_world", folder, fence, PATIENT))
     own = said.partition("\n")[0]
     assert "FLYWHEEL_TASK_FILE" in own
     assert SECRET not in own
@@ -162,8 +164,8 @@ def test_behind_a_fence_an_agent_sees_no_home_of_another_run(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     other = tmp_path / f"flywheel-agents-{os.getuid()}" / "run-other"
     other.mkdir(parents=True)
-    assert "run-other" not in printed(play_agent(shop, "python:strangers:looks_at_others", folder, fence))
-    assert "run-other" in printed(play_agent(shop, "python:strangers:looks_at_others", folder))
+    assert "run-other" not in printed(play_agent(shop, "python:strangers:looks_at_others", folder, fence, PATIENT))
+    assert "run-other" in printed(play_agent(shop, "python:strangers:looks_at_others", folder, (), PATIENT))
 
 
 def test_an_agent_that_kills_what_it_sees_ends_its_own_run_and_no_other(
