@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,7 +28,7 @@ from tests.unit.test_agent_samples import BOOK
 
 Kind = TypeVar("Kind")
 LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000)
-PATIENT = AgentLimits(seconds=30)
+PATIENT = replace(LIMITS, seconds=30)
 """For agents that end by themselves, on a machine that does other work besides."""
 SECRET = "postgresql://app:hidden@127.0.0.1/flywheel"
 
@@ -116,6 +117,7 @@ ENDINGS = {
     "steps_by_pipe": ("out_of_budget", False),
     "steps_without_end": ("out_of_budget", False),
 }
+SLOW = {"hangs", "late", "steps_by_pipe", "steps_without_end"}
 
 
 @pytest.mark.parametrize("agent", ENDINGS)
@@ -123,7 +125,8 @@ def test_an_agent_is_graded_as_it_left_the_instance_whatever_it_says_or_starts(
     shop: OwnSite, folder: Path, fence: tuple[str, ...], agent: str
 ) -> None:
     began = time.monotonic()
-    played = play_agent(shop, f"python:strangers:{agent}", folder, fence)
+    limits = LIMITS if agent in SLOW else PATIENT
+    played = play_agent(shop, f"python:strangers:{agent}", folder, fence, limits)
     assert outcome(played) == ENDINGS[agent]
     assert time.monotonic() - began < 60
     assert strays() == []
