@@ -69,8 +69,8 @@ class Sealer:
             yield from (self.envelope(blob, address) for address, blob in named.items())
             return
         packed = _compressor().multi_compress_to_buffer(bodies, threads=-1)
-        for (address, blob), each in zip(named.items(), packed, strict=True):
-            yield self._envelope(blob, address, each.tobytes())
+        for place, (address, blob) in enumerate(named.items()):
+            yield self._envelope(blob, address, packed[place].tobytes())
 
     def _envelope(self, blob: Blob, address: str, packed: bytes) -> Envelope:
         encoding: Encoding = "zstd" if len(packed) < len(blob.body) else "raw"

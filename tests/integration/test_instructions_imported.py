@@ -17,7 +17,8 @@ from eventlog.events import Occasion, PairedRule, PieceProposed, PromotionRule, 
 from eventlog.store import Append
 from tests.conftest import Database
 from tests.golden.test_golden_samples import sample
-from tests.unit.test_trials_told import DESK, SITE
+from tests.unit.test_retrieval import SITE
+from tests.unit.test_trials_told import DESK
 
 
 def written(text: str, title: str = "", cluster: str | None = "desk") -> MemoryFileEntry:
