@@ -68,7 +68,7 @@ class Sealer:
         if sum(map(len, bodies)) < MANY:
             yield from (self.envelope(blob, address) for address, blob in named.items())
             return
-        packed = _compressor().multi_compress_to_buffer(bodies, threads=-1)
+        packed = _compressor().multi_compress_to_buffer(bodies, threads=-1)  # type: ignore[arg-type]  # list is invariant
         for place, (address, blob) in enumerate(named.items()):
             yield self._envelope(blob, address, packed[place].tobytes())
 
