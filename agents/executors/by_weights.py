@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -21,6 +21,16 @@ class Serves(Protocol):
 
     def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy of these weights, loaded. Raises NotServed, ModelFailure."""
+        ...
+
+
+@runtime_checkable
+class Loads(Protocol):
+    """An executor whose model it does not call itself, but has loaded."""
+
+    @property
+    def load(self) -> Callable[[str], None]:
+        """Loads weights. Raises NotServed, WeightsFailure."""
         ...
 
 
@@ -52,6 +62,8 @@ def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
 
     An executor that loads weights on demand loads them now. Raises ModelFailure if they cannot be loaded.
     """
-    if isinstance(executor, Serves):
-        for artifact in artifacts:
+    for artifact in artifacts:
+        if isinstance(executor, Serves):
             executor.policy_for(artifact.weights)
+        elif isinstance(executor, Loads):
+            executor.load(artifact.weights)

@@ -40,7 +40,7 @@ from ..serving.challengers import find_challenger, find_referenced
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.missing import describe_missing, read_missing
-from ..sweeps.models import has_weights
+from ..sweeps.models import has_weights, local_folder
 from ..training.weights import folders_of
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .course_options import refuse_memoryless
@@ -207,11 +207,13 @@ def _refuse_unlike(house: House, executor: Way, served: _Served, challenger: Art
     refuse_memoryless(executor)
     if executor is not Way.POLICY and not is_agent:
         return
-    if present.weights != challenger.weights and (is_agent or not has_weights(served.settings, served.model)):
-        expected = "the champion's weights" if is_agent else "--model transformers:FOLDER, the base model of both"
+    is_served = local_folder(served.settings) is not None if is_agent else has_weights(served.settings, served.model)
+    if present.weights != challenger.weights and not is_served:
+        way_out = "FLYWHEEL_MODEL=transformers:FOLDER" if is_agent else "--model transformers:FOLDER"
         raise typer.BadParameter(
             f"the challenger has the weights {challenger.weights} and the champion {present.weights}, and "
-            f"{'an agent of your own' if is_agent else 'an endpoint'} plays with one model: expected {expected}"
+            f"{'an agent of your own' if is_agent else 'an endpoint'} plays with one model: expected {way_out}, "
+            "the base model of both"
         )
     if (present.weights, present.memory.digest) == (challenger.weights, challenger.memory.digest):
         raise typer.BadParameter(

@@ -22,13 +22,13 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
-from ..serving.call_terms import CallTerms, configured_terms
+from ..serving.call_terms import CallTerms, configured_terms, local_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import BadCall, PromptTooLarge, RunMisnamed, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding
-from ..serving.local_upstream import LocalChampion, LocalUpstream
+from ..serving.local_upstream import DeployedModels, LocalChampion, LocalUpstream
 from ..serving.told_memory import HEADER, MemoryTeller, with_memory
 from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
 from .access import admit_token
@@ -56,11 +56,10 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.capture = Capture(house, served_tokens(house.settings))
         app.state.terms = configured_terms(house.settings)
     else:
-        app.state.upstream = LocalUpstream(champion.deployment, champion.artifacts, champion.has_logprobs)
+        models = DeployedModels(champion.deployment, champion.artifacts)
+        app.state.upstream = LocalUpstream(models, champion.has_logprobs)
         app.state.capture = Capture(house, champion.tokens)
-        app.state.terms = CallTerms(
-            logprobs=champion.has_logprobs, token_ids=True, is_processed=True, draws_as_asked=True
-        )
+        app.state.terms = local_terms(has_logprobs=champion.has_logprobs)
     try:
         yield
     finally:

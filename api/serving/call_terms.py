@@ -184,6 +184,11 @@ def _likeliest(answer: Mapping[str, Any]) -> dict[str, float]:
         return {}
 
 
+def local_terms(*, has_logprobs: bool) -> CallTerms:
+    """What is known of a model in this process, which draws as it is asked."""
+    return CallTerms(logprobs=has_logprobs, token_ids=True, is_processed=True, draws_as_asked=True)
+
+
 def configured_terms(settings: Settings) -> CallTerms:
     """What the settings say of the model server."""
     has_tokens = settings.model_tokenizer is not None and settings.model_chat_template is not None

@@ -1,19 +1,20 @@
-"""The deployed champion in the place of a model server: chats of both dialects, answered in this process."""
+"""A model of this process in the place of a model server: chats of both dialects."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Protocol
 
 from anyio import CapacityLimiter, to_thread
 
 from agents.models.errors import ModelFailure, NotOffered, RequestRejected
-from agents.models.model import ChatMessage, Completion, CompletionRequest, Role, Sample
+from agents.models.model import ChatMessage, Completion, CompletionRequest, Model, Role, Sample
+from eventlog.errors import WeightsFailure
 
 from .calls import message_list, sampling_of
 from .deployments import Deployment
@@ -51,15 +52,56 @@ class LocalChampion:
     artifacts: NamedModels
 
 
-@dataclass(frozen=True)
-class LocalUpstream:
-    """A model server in this process, which answers by what is deployed. See Upstream."""
+class ModelsByName(Protocol):
+    """Models of this process that can be called by name."""
+
+    def list_names(self) -> tuple[str, ...]:
+        """The names."""
+        ...
+
+    def weights_of(self, name: str) -> str:
+        """The weights that a name stands for. Raises UnknownModel."""
+        ...
+
+    def take(self, name: str) -> AbstractContextManager[Model]:
+        """The model of a name, for one call. Raises UnknownModel, ModelFailure, WeightsFailure."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedModels:
+    """The champion as it is deployed, and the artifacts that were."""
 
     deployment: Deployment
     artifacts: NamedModels
+
+    def list_names(self) -> tuple[str, ...]:
+        """See ModelsByName."""
+        return (CHAMPION, *self.artifacts.list_names())
+
+    def weights_of(self, name: str) -> str:
+        """See ModelsByName."""
+        return self.deployment.present.artifact.weights if name == CHAMPION else self.artifacts.weights_of(name)
+
+    @contextmanager
+    def take(self, name: str) -> Iterator[Model]:
+        """See ModelsByName. Raises NothingDeployed besides."""
+        if name != CHAMPION:
+            yield self.artifacts.model_of(name)
+            return
+        with self.deployment.take() as deployed:
+            yield deployed.model
+
+
+@dataclass(frozen=True)
+class LocalUpstream:
+    """A model server in this process. See Upstream. If it `hides_weights`, answers name the model as it was asked."""
+
+    models: ModelsByName
     has_logprobs: bool
     api: Api = "openai"
     model: str = CHAMPION
+    hides_weights: bool = False
     url: str = "of this process"
     threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(THREADS))
 
@@ -68,12 +110,12 @@ class LocalUpstream:
         return api in {"openai", "anthropic"}
 
     def list_models(self) -> tuple[str, ...]:
-        """The champion, and the artifacts that were."""
-        return (CHAMPION, *self.artifacts.list_names())
+        """See AnyUpstream."""
+        return self.models.list_names()
 
     def weights_of(self, model: str) -> str:
         """See AnyUpstream."""
-        return self.deployment.present.artifact.weights if model == CHAMPION else self.artifacts.weights_of(model)
+        return self.models.weights_of(model)
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
         """The whole answer to a call. Raises BadCall, UpstreamAnswered, UpstreamLost, NothingDeployed."""
@@ -100,14 +142,13 @@ class LocalUpstream:
 
     def _complete(self, request: CompletionRequest, model: str) -> Completion:
         try:
-            if model != CHAMPION:
-                return self.artifacts.model_of(model).complete(request)
-            with self.deployment.take() as deployed:
-                return deployed.model.complete(request)
+            with self.models.take(model) as taken:
+                found = taken.complete(request)
         except (NotOffered, RequestRejected) as problem:
             raise UpstreamAnswered(actual=400, said=str(problem), retry_after=None) from problem
-        except ModelFailure as problem:
+        except (ModelFailure, WeightsFailure) as problem:
             raise UpstreamLost(url=self.url, actual=str(problem)) from problem
+        return replace(found, model=model) if self.hides_weights else found
 
 
 def read_chat_request(body: Mapping[str, Any]) -> CompletionRequest:

@@ -1,6 +1,7 @@
 """A model endpoint for agents that Flywheel plays: each run has a key of its own, and its calls are events of the run.
 
 It listens on this machine alone, in a thread. A key is good while its run lasts. The model server's own key stays here.
+A model in this process answers each run by the weights of its artifact.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
@@ -23,18 +24,20 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from agents.executors.executor import PassedOn
+from agents.executors.local import FolderOf, no_checkpoints
 from agents.executors.outside.task import TaskModel
 from agents.models.errors import ModelUnreachable
+from agents.models.local.network import BASE
 from eventlog.errors import FlywheelError
 
 from ..settings import Settings
-from .call_terms import CallTerms, configured_terms
 from .calls import ModelAnswer, ModelCall, read_object
 from .capture import RunOpening, call_event
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .forwarding import Forwarding, relay
-from .upstream import Upstream, check_upstream, open_upstream, served_tokens
+from .run_models import RunModels, run_models
+from .upstream import AnyUpstream, check_upstream
 
 MOST_CALLS: Final = 1_000
 """Most calls of a run, so that an agent that asks without end costs a bounded amount."""
@@ -55,9 +58,10 @@ class RunCalls:
     """The calls of one run, and the paragraph that each of its requests is given besides. Thread-safe."""
 
     model: TaskModel
-    url: str
-    served: dict[str, str]
+    upstream: AnyUpstream
+    served: Mapping[str, str]
     timeout_s: float
+    recorded: str | None = None
     advice: str = ""
     fresh: list[PassedOn] = field(default_factory=list)
     begun: int = 0
@@ -76,7 +80,8 @@ class RunCalls:
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call for the run's end. Raises RunClosed."""
-        event, blobs = call_event(opening.run, call, answer, self.served)
+        named = answer if self.recorded is None else replace(answer, model=self.recorded)
+        event, blobs = call_event(opening.run, call, named, self.served)
         with self.lock:
             if self.is_closed:
                 raise RunClosed(run=opening.run, actual="its agent has ended")
@@ -96,7 +101,7 @@ class RunCalls:
             lost = self.lost
         if lost is not None:
             raise ModelUnreachable(
-                url=self.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=self.timeout_s
+                url=self.upstream.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=self.timeout_s
             ) from lost
 
     def fail(self, problem: FlywheelError) -> None:
@@ -110,18 +115,21 @@ class RunEndpoint:
     """The endpoint and the runs that may use it, by their keys."""
 
     settings: Settings
-    upstream: Upstream
+    models: RunModels
     address: str
-    terms: CallTerms
     runs: dict[str, RunCalls] = field(default_factory=dict)
 
     @contextmanager
-    def open_run(self, advice: str = "") -> Iterator[RunCalls]:
-        """Make a key for one run, good until the end of the block. Advice, if there is any, goes into each request."""
+    def open_run(self, advice: str = "", weights: str = BASE) -> Iterator[RunCalls]:
+        """Make a key for one run, good until the end of the block. Advice, if there is any, goes into each request.
+
+        Raises what `RunModels.upstream_for` raises of the run's weights.
+        """
         key = f"fw-run-{secrets.token_hex(24)}"
-        told = TaskModel(f"{self.address}/v1", self.address, key, self.upstream.model)
-        settings, own = self.settings, served_tokens(self.settings)
-        self.runs[key] = RunCalls(told, self.upstream.url, own, settings.model_seconds, advice.strip())
+        models, seconds = self.models, self.settings.model_seconds
+        told = TaskModel(f"{self.address}/v1", self.address, key, models.name)
+        upstream, recorded = models.upstream_for(weights), models.recorded_as(weights)
+        self.runs[key] = RunCalls(told, upstream, models.tokens, seconds, recorded, advice.strip())
         try:
             yield self.runs[key]
         finally:
@@ -144,13 +152,13 @@ class RunEndpoint:
             if run.advice:
                 body = dialect.advise(body, run.advice)  # what is recorded is what the model reads
             call = await to_thread.run_sync(dialect.read_call, body)
-            upstream = check_upstream(self.upstream, dialect)
+            upstream = check_upstream(run.upstream, dialect)
             upstream.weights_of(call.model)  # an unknown model is refused
             run.begin()
         except FlywheelError as problem:
             return _refusal(dialect, problem)
         opening = RunOpening(run="agent", token="run", group="agent", task="agent")  # noqa: S106 no secret
-        forwarding = Forwarding(run, upstream, dialect, opening, call, body, request.headers, self.terms)
+        forwarding = Forwarding(run, upstream, dialect, opening, call, body, request.headers, self.models.terms)
         try:
             if not call.is_streamed:
                 return JSONResponse(await forwarding.answer())
@@ -168,7 +176,7 @@ class RunEndpoint:
             self.run_of(request)
         except FlywheelError as problem:
             return _refusal(CHAT, problem)
-        listed = {"id": self.upstream.model, "object": "model", "created": 0, "owned_by": "flywheel"}
+        listed = {"id": self.models.name, "object": "model", "created": 0, "owned_by": "flywheel"}
         return JSONResponse({"object": "list", "data": [listed]})
 
     async def _body(self, request: Request) -> bytes:
@@ -180,19 +188,24 @@ class RunEndpoint:
         return bytes(found)
 
 
-def open_endpoint(settings: Settings) -> AbstractContextManager[RunEndpoint] | None:
-    """The endpoint before the model server of the settings; None if they name none."""
-    upstream = open_upstream(settings)
-    return None if upstream is None else _serve(settings, upstream)
+def open_endpoint(
+    settings: Settings, model: str | None = None, folder_of: FolderOf = no_checkpoints
+) -> AbstractContextManager[RunEndpoint] | None:
+    """The endpoint before the `model`, else before that of the settings; None if none is named.
+
+    Of a base model in this process, checkpoints are in `folder_of`; entering it raises what local_host raises.
+    """
+    models = run_models(settings, model, folder_of)
+    return None if models is None else _serve(settings, models)
 
 
 @contextmanager
-def _serve(settings: Settings, upstream: Upstream) -> Iterator[RunEndpoint]:
+def _serve(settings: Settings, opening: AbstractContextManager[RunModels]) -> Iterator[RunEndpoint]:
     """Serve the endpoint on a free port of this machine until the end of the block."""
-    with socket.socket() as listening:
+    with opening as models, socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        endpoint = RunEndpoint(settings, upstream, address, configured_terms(settings))
+        endpoint = RunEndpoint(settings, models, address)
         config = uvicorn.Config(
             _app(endpoint), log_level="error", access_log=False, lifespan="on", timeout_graceful_shutdown=1
         )
@@ -215,7 +228,7 @@ def _app(endpoint: RunEndpoint) -> Starlette:
         try:
             yield
         finally:
-            await endpoint.upstream.client.aclose()
+            await endpoint.models.aclose()
 
     def route(dialect: CallDialect) -> Route:
         async def answer(request: Request) -> Response:

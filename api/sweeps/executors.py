@@ -18,7 +18,7 @@ from agents.executors.executor import Advised, Executor
 from agents.executors.inspection import HttpInspector, Inspecting
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
-from agents.executors.outside.agent_spec import AgentSpec, agent_options
+from agents.executors.outside.agent_spec import AgentSpec, agent_options, model_in
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.policy import SCREENSHOT_NAME, TOOLS_NAME, PolicyExecutor, over_http
 from agents.executors.remote.executor import RemotePolicies
@@ -81,7 +81,7 @@ def executor_of(
 
     With the sight `screenshot` it is shown pictures of a window in Chromium, for which its model has to take images;
     with `tools` it calls those of the site's MCP server and is shown no pages.
-    An `agent` from outside takes the place of any other executor.
+    An `agent` from outside takes the place of any other executor; a model in this process answers what it asks.
     The model `transformers:FOLDER` or `llamacpp:FOLDER` is a base model in this process, with checkpoints from
     `folder_of`; with FLYWHEEL_MODEL_BASE they are loaded into the endpoint. A delegation loop needs the journals of
     `journal_of`, another Flywheel the `log` that the runs are of. On an environment `inside` this process only a
@@ -90,7 +90,7 @@ def executor_of(
     LibrariesMissing, NotConverted, BadSetting.
     """
     if agent is not None:
-        with _outside_agent(agent, settings, inside) as playing:
+        with _outside_agent(agent, settings, inside, model, folder_of) as playing:
             yield playing
         return
     own = {} if inside is None else inside.executors
@@ -121,10 +121,13 @@ def executor_of(
 
 
 @contextmanager
-def _outside_agent(agent: AgentSpec, settings: Settings, inside: Inside | None) -> Iterator[AgentExecutor]:
+def _outside_agent(
+    agent: AgentSpec, settings: Settings, inside: Inside | None, model: str | None, folder_of: FolderOf
+) -> Iterator[AgentExecutor]:
     if inside is not None and not isinstance(inside.environment, EpisodeEnvironment):
         raise WrongWay(actual="agent", expected=" or ".join((*inside.executors, Way.POLICY)))
-    with agent_executor(agent, settings, None if inside is None else inside.opening) as playing:
+    surfaces = None if inside is None else inside.opening
+    with agent_executor(agent, settings, surfaces, model, folder_of) as playing:
         yield playing
 
 
@@ -219,7 +222,9 @@ def _way_options(executor: str) -> str:
 def worker_of(sweep: SweepPlanned) -> str:
     """The worker command that plays a sweep's queued jobs."""
     if is_agent(sweep.executor):
-        return f"flywheel worker --site {sweep.environment} {options_of(sweep)}"
+        named = model_in(sweep.model or "").partition(":")[0]
+        base = f"FLYWHEEL_MODEL={named}:FOLDER " if named else ""
+        return f"{base}flywheel worker --site {sweep.environment} {options_of(sweep)}"
     variable = "FLYWHEEL_REMOTE_MODEL" if sweep.executor == REMOTE else "FLYWHEEL_MODEL"
     model = f"{variable}={_without_api(sweep.model)} " if sweep.model else ""
     executor = f" {_way_options(sweep.executor)}" if sweep.executor else ""

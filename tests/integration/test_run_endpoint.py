@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse
 
+from agents.executors.errors import NotServed
 from agents.models.errors import ModelUnreachable
 from api.serving import run_endpoint
 from api.serving.dialects import CHAT, COMPLETIONS, MESSAGES
@@ -18,6 +19,7 @@ from api.serving.run_endpoint import RunEndpoint, open_endpoint
 from api.settings import Settings
 from eventlog.blobs.conversations import get_messages
 from eventlog.blobs.memory import MemoryBlobs
+from eventlog.errors import BaseMissing
 from tests.model_server import Asked, ModelServer, Reply, model_server
 
 USER = [{"role": "user", "content": "which link?"}]
@@ -155,6 +157,18 @@ def test_a_run_with_advice_is_recorded_as_its_model_was_asked(endpoint: RunEndpo
         assert server.asked[-1].body["messages"] == USER
 
 
-def test_without_a_model_server_there_is_no_endpoint() -> None:
+def test_without_a_model_there_is_no_endpoint_and_one_that_is_not_to_be_had_is_refused_by_name() -> None:
     assert open_endpoint(Settings()) is None
-    assert open_endpoint(Settings(model="transformers:somewhere")) is None
+    found = open_endpoint(Settings(model="transformers:somewhere"))
+    assert found is not None
+    with pytest.raises(BaseMissing, match="somewhere"), found:
+        pass
+
+
+def test_a_server_that_loads_checkpoints_for_policies_has_none_for_an_agent(server: ModelServer) -> None:
+    found = open_endpoint(Settings(model="m", model_url=server.url, model_base="a" * 64))
+    assert found is not None
+    with found as endpoint:
+        endpoint.models.load("base")
+        with pytest.raises(NotServed, match="serves checkpoints too"), endpoint.open_run(weights="c" * 64):
+            pass

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,10 +27,11 @@ PROXY: Final = "advice=proxy "
 PYTHON: Final = "python:"
 COMMAND: Final = "command:"
 LONGEST: Final = 160
-"""Most characters of the option, because sweeps record it."""
+"""Most characters of the option, because sweeps record it with the names before it."""
 
 _FORMS: Final = "python:MODULE:FUNCTION or command:PROGRAM ARGUMENTS"
 _TASK_PROGRAM: Final = Path(__file__).with_name("task.py")
+_BASE_MODEL: Final = re.compile(r"[a-z]+:[0-9a-f]{12}(?= (advice=proxy )?(python|command):)")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -52,6 +53,11 @@ class AgentSpec:
     def recorded_name(self) -> str:
         """Name by which sweeps and evaluations record the agent; another agent has another name."""
         return f"{AGENT}:{self.digest[:12]}"
+
+    def with_model(self, name: str) -> AgentSpec:
+        """The agent before a base model in this process, which is another agent than the same before another model."""
+        text = f"{name} {self.text}"
+        return replace(self, text=text, digest=_digest(text, self.files))
 
     def refuse_changed(self) -> None:
         """Raise AgentChanged if a file has other content than when the agent was read."""
@@ -75,8 +81,15 @@ def read_agent(text: str, folder: Path, *, by_proxy: bool = False) -> AgentSpec:
 
 def agent_options(recorded: str) -> str:
     """The options that name an agent, from its recorded text."""
-    named = f"--agent {shlex.quote(recorded.removeprefix(PROXY))}"
-    return f"{named} --advice proxy" if recorded.startswith(PROXY) else named
+    own = recorded.removeprefix(model_in(recorded)).removeprefix(" ")
+    named = f"--agent {shlex.quote(own.removeprefix(PROXY))}"
+    return f"{named} --advice proxy" if own.startswith(PROXY) else named
+
+
+def model_in(recorded: str) -> str:
+    """The name of the base model in the process that an agent was before, from its recorded text; empty if none."""
+    found = _BASE_MODEL.match(recorded)
+    return "" if found is None else found[0]
 
 
 def _function(text: str, folder: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:

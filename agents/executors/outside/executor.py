@@ -32,7 +32,7 @@ from ..surface import Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
 from .fence import show_home_alone
-from .model_access import ModelAccess, no_model
+from .model_access import ModelAccess, any_weights, no_model
 from .reports import read_report
 from .task import TaskModel
 from .warden_process import GRACE_S, warden_lines
@@ -70,15 +70,17 @@ class AgentLimits:
 class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
-    `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request. In an environment
-    without pages the agent takes its actions on what `surfaces` opens.
+    `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request and answers by the
+    run's weights, as far as `load` knows them. In an environment without pages the agent takes its actions on what
+    `surfaces` opens.
     """
 
     agent: AgentSpec
     limits: AgentLimits = AgentLimits()
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     fence: tuple[str, ...] = ()
-    opening: Callable[[str], AbstractContextManager[ModelAccess | None]] = no_model
+    opening: Callable[[str, str], AbstractContextManager[ModelAccess | None]] = no_model
+    load: Callable[[str], None] = any_weights
     name: str = AGENT
     offers_logprobs: bool = False
     audience: Audience = READERS
@@ -94,7 +96,7 @@ class AgentExecutor:
         self.agent.refuse_changed()
         said = notes_paragraphs(assignment.guidance, assignment.advice)
         with ExitStack() as stack:
-            access = stack.enter_context(self.opening(said if self.agent.by_proxy else ""))
+            access = stack.enter_context(self.opening(said if self.agent.by_proxy else "", assignment.weights))
             home = stack.enter_context(_home())
             task = _task_facts(self, assignment, instance, home, None if access is None else access.model)
             visit = _Visit(self, assignment, access, watch)
