@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -110,7 +111,7 @@ def run(
         "--verdicts": verdicts,
         "--cluster": cluster,
     }
-    _refuse_unlike(loop, executor, playing_agent, budget)
+    _refuse_unlike(loop, executor, playing_agent, budget, warm_up)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -133,7 +134,9 @@ def run(
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
             quickly = partial(_go, house, placed, course, executor, suite, playing_agent, seen)
-            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite)
+            slowly = partial(
+                go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing_agent
+            )
             both = BothLoops(
                 house, site, course, slow, TerminalReporter().say, base is None and executor not in MODELLED
             )
@@ -143,11 +146,17 @@ def run(
 
 
 def _refuse_unlike(
-    loop: Loop, executor: Way, playing_agent: AgentSpec | None, budget: Mapping[str, object | None]
+    loop: Loop,
+    executor: Way,
+    playing_agent: AgentSpec | None,
+    budget: Mapping[str, object | None],
+    warm_up: Path | None,
 ) -> None:
     """Raise BadParameter for options that the loop does not have."""
-    if playing_agent is not None and loop is not Loop.FAST:
-        raise typer.BadParameter("--agent is for the fast loop: the slow one trains weights that Flywheel serves")
+    if playing_agent is not None and loop is Loop.BOTH:
+        raise typer.BadParameter("--agent plays in one loop at a time: use --loop fast, or --loop slow with --base")
+    if playing_agent is not None and warm_up is not None:
+        raise typer.BadParameter("--warm-up trains on a policy's prompts, which are not the agent's: use --base")
     if loop is Loop.SLOW:
         options.refuse_fast(budget)
     else:

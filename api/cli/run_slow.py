@@ -12,6 +12,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 
 from agents.executors.executor import Executor
+from agents.executors.outside.agent_spec import AgentSpec
 from eventlog.events import DpoConfig, GrpoConfig, SftConfig
 from eventlog.weights_folder import Base
 
@@ -107,8 +108,14 @@ def go_slowly(
     reporter: Reporter,
     suite: str | None,
     is_turn_over: Callable[[], bool],
+    *,
+    agent: AgentSpec | None = None,
 ) -> str:
-    """Run the slow loop; returns why it ended. A base warmed up here gets the brief prompts of its training."""
+    """Run the slow loop; returns why it ended. A base warmed up here gets the brief prompts of its training.
+
+    An `agent` of one's own plays in place of a policy, before the same weights. No base is warmed up for it, because
+    the demonstrations of a warm-up have the prompts of a policy.
+    """
 
     def serve_base(found: Base) -> AbstractContextManager[Executor]:
         wording = "brief" if is_told_briefly(house, found.digest) else house.settings.policy_wording
@@ -118,6 +125,7 @@ def go_slowly(
             model=f"transformers:{found.path.resolve()}",
             inside=placed.inside,
             folder_of=folders_of(house),
+            agent=agent,
         )
 
     admit = first_admission(placed, reporter)
@@ -128,7 +136,7 @@ def go_slowly(
         within = replace(course, sizes=course_within(course.sizes, pinned.suite))
         return Warming(own, client, site, within, warming, reporter, serve_base, pinned).run()
 
-    may_warm_up = warm_up if placed.inside is None else None
+    may_warm_up = warm_up if placed.inside is None and agent is None else None
     named = None if suite is None else pin_suite(house, client, site, suite)
     return SlowController(
         house,
