@@ -10,12 +10,17 @@ from .engine.projection import EventRow, Fold, FoldState
 
 
 class EvaluationEntry(FoldState, frozen=True, kw_only=True):
-    """An evaluation in short. `decision` is None while it is open, `memory` the digest of the challenger's memory."""
+    """An evaluation in short, with the actor that opened it. `decision` is None while it is open.
+
+    `memory` is the digest of the challenger's memory, `weights` are its weights.
+    """
 
     evaluation: str
     benchmark: str
     executor: str | None = None
     opened_since: int
+    opened_by: str
+    weights: str
     memory: str
     decision: str | None = None
 
@@ -45,6 +50,8 @@ def _fold(state: EvaluationsState, row: EventRow) -> EvaluationsState:
             benchmark=row.text("benchmark"),
             executor=row.maybe_text("executor"),
             opened_since=row.position,
+            opened_by=row.actor,
+            weights=row.text("challenger.weights"),
             memory=row.text("challenger.memory.digest"),
         )
         return _state([*(each for each in state.evaluations if each.evaluation != name), entry])
@@ -54,9 +61,16 @@ def _fold(state: EvaluationsState, row: EventRow) -> EvaluationsState:
 
 EVALUATIONS = Fold(
     name="evaluations",
-    version=1,
+    version=2,
     reads={
-        "EvaluationOpened": ("evaluation", "benchmark", "benchmark_digest", "executor", "challenger.memory.digest"),
+        "EvaluationOpened": (
+            "evaluation",
+            "benchmark",
+            "benchmark_digest",
+            "executor",
+            "challenger.weights",
+            "challenger.memory.digest",
+        ),
         "VerdictReached": ("evaluation", "verdict.benchmark", "verdict.decision"),
     },
     initial=EvaluationsState(),

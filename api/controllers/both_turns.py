@@ -73,10 +73,11 @@ def _planned_by(views: Views, site: str, actor: str, since: Position) -> tuple[s
 
 
 def _evaluations(views: Views, site: str, loop: CourseLoop, since: Position) -> tuple[EvaluationEntry, ...]:
-    """The evaluations of a loop on a site that were opened after a position."""
+    """The evaluations that the controller of a loop opened on a site after a position."""
     slow = slow_benchmarks(views, site)
     opened = (each for each in evaluations_of(views, site) if each.opened_since > since)
-    return tuple(each for each in opened if (each.benchmark in slow) is (loop == "slow"))
+    own = (each for each in opened if each.opened_by == _PLANNERS[loop])
+    return tuple(each for each in own if (each.benchmark in slow) is (loop == "slow"))
 
 
 def _trainings(views: Views, site: str, since: Position) -> frozenset[str]:

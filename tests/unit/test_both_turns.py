@@ -10,6 +10,7 @@ from agents.learning.memory import build_memory_artifact
 from agents.rewards import DEFAULT_PRICES
 from api.controllers.both_turns import compute_cost, compute_gain, sweeps_planned
 from api.controllers.slow_next import benchmark_name
+from api.course import CONTROLLER
 from eventlog.events import CheckpointSaved, CourseLoop, TrainingFailed, TrainingProgressed, TrainingStarted
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
@@ -37,12 +38,14 @@ def gains(store: MemoryStore, since: Position) -> dict[str, int]:
     return {loop: compute_gain(views(store), SITE, loop, since) for loop in LOOPS}
 
 
-def judged(decision: str = "promote", benchmark: str | None = None) -> tuple[MemoryStore, Position]:
+def judged(
+    decision: str = "promote", benchmark: str | None = None, by: str = CONTROLLER
+) -> tuple[MemoryStore, Position]:
     """A log with one verdict on a benchmark of the site, and the position before it."""
     store = a_log()
     since, challenger = store.head(), build_memory_artifact(views(store), "base")[0]
     name = benchmark or f"{SITE}-1"
-    open_one(store, "eval-1", challenger, name)
+    open_one(store, "eval-1", challenger, name, by=by)
     settle(store, "eval-1", challenger, decision)
     return store, since
 
@@ -67,6 +70,13 @@ def test_what_was_not_promoted_gained_nothing(decision: str) -> None:
 def test_another_sites_promotion_is_not_counted() -> None:
     store, since = judged(benchmark="shop-1")
     assert gains(store, since) == {"fast": 0, "slow": 0}
+
+
+def test_what_somebody_judged_by_hand_is_no_loops_turn() -> None:
+    store, since = judged(by="ann")
+    add(store, "prices", DEFAULT_PRICES)
+    play(store, [spec("eval-1__r0", sweep="eval-1")], True)
+    assert (gains(store, since), costs(store, since)) == ({"fast": 0, "slow": 0},) * 2
 
 
 def test_a_turn_costs_the_runs_of_its_sweeps_and_evaluations_and_no_others() -> None:

@@ -129,11 +129,12 @@ def open_one(
     challenger: Artifact,
     benchmark: str = FROZEN.benchmark,
     executor: str | None = None,
+    by: str = "controller",
 ) -> None:
     present = present_champion(views(store)).pointed_artifact()
     frozen = FROZEN.model_copy(update={"benchmark": benchmark, "environment": benchmark.removesuffix("-1")})
     freeze_into(store, frozen, "controller")
-    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, "controller", executor=executor)
+    open_evaluation(store, name, frozen, present, challenger, COURSE.rules, by, executor=executor)
 
 
 def settle(store: MemoryStore, name: str, challenger: Artifact, decision: str = "hold", *, by: str = "test") -> None:

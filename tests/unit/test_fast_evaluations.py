@@ -14,7 +14,15 @@ from projections.engine.views import ReplayedViews
 from projections.evaluations import EvaluationEntry
 
 FOUND = tuple(
-    EvaluationEntry(evaluation=f"eval-{number}", benchmark="b", executor=executor, opened_since=number, memory="m")
+    EvaluationEntry(
+        evaluation=f"eval-{number}",
+        benchmark="b",
+        executor=executor,
+        opened_since=number,
+        opened_by="controller",
+        weights="base",
+        memory="m",
+    )
     for number, executor in enumerate((None, "browser", "policy", "agent:one", "agent:two", "miniwob-script"), start=1)
 )
 

@@ -96,6 +96,7 @@ def reached(evaluation: str, decision: str) -> Any:
 def test_an_evaluation_is_open_until_its_verdict() -> None:
     both = (opened("e1"), opened("e2"))
     state: EvaluationsState = only(EVALUATIONS, *both)
+    assert {(each.weights, each.opened_by) for each in state.evaluations} == {(both[0].challenger.weights, "test")}
     assert (state.open, [each.is_open for each in state.evaluations]) == (2, [True, True])
     state = only(EVALUATIONS, *both, reached("e1", "hold"))
     assert (state.open, [each.decision for each in state.evaluations]) == (1, ["hold", None])
