@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from agents.executors.by_weights import Serves
 from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
@@ -83,12 +84,13 @@ def decide(
     present = present_champion(views).pointed_artifact()
     challenger, _blob = build_memory_artifact(views, present.weights, now=now, kinds=course.kinds)
     empty, _blob = forget_everything(BASE)
-    judged = {*_judged_memories(views, site, recorded_name(executor)), present.memory.digest, empty.memory.digest}
+    judged = {*_judged_memories(views, site, executor, present.weights), present.memory.digest, empty.memory.digest}
     if is_concerned and challenger.memory.digest not in judged and _is_new(scoped, judged):
         return _judge_next(views, site, course)
-    if last is not None and _is_clean(views, last, challenger):
-        return Next("stop", f"every run of {last.sweep} without a piece on trial passed: nothing to improve")
-    why = _why_fruitless(course, rounds, last, challenger, on_trial)
+    told = last if last is not None and is_played_with(last, challenger, executor) else None
+    if told is not None and _is_clean(views, told):
+        return Next("stop", f"every run of {told.sweep} without a piece on trial passed: nothing to improve")
+    why = _why_fruitless(course, rounds, told, on_trial)
     if why is not None:
         return Next("stop", f"{why}{_aside(views)}")
     if not fresh_seeds(sweeps_on(views, site), course, held=benchmark_seeds(views, site)):
@@ -101,18 +103,12 @@ def _is_new(scoped: Callable[[], Artifact] | None, judged: Collection[str]) -> b
     return scoped is None or scoped().memory.digest not in judged
 
 
-def _why_fruitless(
-    course: Course,
-    rounds: int,
-    last: SweepPlanned | None,
-    challenger: Artifact,
-    on_trial: Collection[str],
-) -> str | None:
-    """Why another round would not help; None if it may."""
+def _why_fruitless(course: Course, rounds: int, told: SweepPlanned | None, on_trial: Collection[str]) -> str | None:
+    """Why another round would not help; None if it may. `told` is the last round if a further one plays as it did."""
     if rounds >= course.max_rounds:
         return f"the gate has judged everything that {count_noun(rounds, 'round')} found"
-    if rounds >= FRUITLESS and last is not None and is_played_with(last, challenger) and not on_trial:
-        return f"runs of {last.sweep} still fail, and no proposal is left to try"
+    if rounds >= FRUITLESS and told is not None and not on_trial:
+        return f"runs of {told.sweep} still fail, and no proposal is left to try"
     return None
 
 
@@ -143,15 +139,18 @@ def fast_evaluations(views: Views, site: str, executor: str) -> tuple[Evaluation
     return tuple(each for each in own if each.executor == executor and each.benchmark not in slow)
 
 
-def _judged_memories(views: Views, site: str, executor: str) -> Iterator[str]:
+def _judged_memories(views: Views, site: str, executor: Executor, weights: str) -> Iterator[str]:
     """Digests of the memories judged on a site. Void verdicts do not count.
 
     What was judged with an agent from outside says nothing of another agent, or of plans, and the other way round.
+    Where the executor serves weights, what was judged with others than these says nothing either.
     """
-    own = evaluations_of(views, site)
+    own, name = evaluations_of(views, site), recorded_name(executor)
     is_ours = {each.evaluation for each in own if not is_agent(each.executor)}
-    if is_agent(executor):
-        is_ours = {each.evaluation for each in own if each.executor == executor}
+    if is_agent(name):
+        is_ours = {each.evaluation for each in own if each.executor == name}
+    if isinstance(executor, Serves):
+        is_ours &= {each.evaluation for each in own if each.weights == weights}
     return (each.memory for each in own if each.decision != "void" and each.evaluation in is_ours)
 
 
@@ -175,18 +174,19 @@ def cover_tasks(views: Views, site: str, step: Next, tasks: Iterable[str]) -> Ne
     return Next("renew_benchmark", f"{present.benchmark} lacks the tasks {', '.join(missing)}")
 
 
-def _is_clean(views: Views, sweep: SweepPlanned, present: Artifact) -> bool:
-    """True if a sweep used current memory, none of its runs without a trial piece failed, and each task passed once."""
+def _is_clean(views: Views, sweep: SweepPlanned) -> bool:
+    """True if none of a sweep's runs without a trial piece failed, and each task passed once."""
     passed = {key for key, reward in views.find(REWARDS, f"{sweep.sweep}__").items() if reward.passed}
     failed = [spec for spec in sweep.specs if spec.is_plain and spec.spec_id not in passed]
     seen = {spec.template for spec in sweep.specs if spec.is_plain and spec.spec_id in passed}
     is_whole = seen.issuperset(each.template_id for each in sweep.templates)
-    return is_played_with(sweep, present) and not failed and is_whole
+    return not failed and is_whole
 
 
-def is_played_with(sweep: SweepPlanned, present: Artifact) -> bool:
-    """True if a sweep used current memory."""
-    return sweep.artifact.memory.digest == present.memory.digest
+def is_played_with(sweep: SweepPlanned, present: Artifact, executor: Executor) -> bool:
+    """True if a sweep used current memory, and current weights where the executor serves them."""
+    is_other = isinstance(executor, Serves) and sweep.artifact.weights != present.weights
+    return sweep.artifact.memory.digest == present.memory.digest and not is_other
 
 
 def _aside(views: Views) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
 from agents.learning.memory import EVERY_KIND, build_memory_artifact, forget_everything
 from agents.learning.piece_content import content_bytes
@@ -520,6 +521,27 @@ def test_a_clean_sweep_with_yesterdays_memory_says_nothing_of_todays() -> None:
     decide_rewrite(store, "rw-a", *WON)
     point(store, build_memory_artifact(views(store), "base")[0])
     assert decided(store, sweep).what == "plan_sweep"
+
+
+def test_memory_held_with_other_weights_is_judged_with_those_of_today_by_who_serves_them() -> None:
+    store, challenger = promoted()
+    open_one(store, "eval-1", challenger, executor="policy")
+    settle(store, "eval-1", challenger)
+    assert decided(store, executor=ByWeights({})).what == "plan_sweep"
+    point(store, forget_everything("c" * 64)[0])
+    found = [decided(store, executor=each).what for each in (ByWeights({}), PLAN)]
+    assert found == ["open_evaluation", "plan_sweep"]
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_a_round_of_other_weights_says_nothing_of_todays_to_who_serves_them(*, passed: bool) -> None:
+    store = a_log()
+    sweep = plan(store, "s1")
+    play(store, sweep.specs, True, passed)
+    executors = (ByWeights({}), PLAN)
+    assert [decided(store, sweep, rounds=2, executor=each).what for each in executors] == ["stop", "stop"]
+    point(store, forget_everything("c" * 64)[0])
+    assert [decided(store, sweep, rounds=2, executor=each).what for each in executors] == ["plan_sweep", "stop"]
 
 
 def test_after_the_last_round_it_stops_and_says_what_is_quarantined() -> None:
