@@ -10,8 +10,9 @@ from .engine.projection import EventRow, Fold, FoldState
 class CourseState(FoldState, frozen=True, kw_only=True):
     """A course. `since` is the position at which it was opened, `opened_at` the time in microseconds since 1970.
 
-    `closed` is why it ended, `closed_since` at which position; None while it is open. `number` counts the courses of
-    this environment and loop.
+    `closed` is why it ended, `closed_since` at which position; None while it is open. A course that is opened again
+    after its end goes on: it keeps its beginning, and `ended` counts its ends. `number` counts the courses of this
+    environment and loop.
     """
 
     course: str = ""
@@ -27,6 +28,7 @@ class CourseState(FoldState, frozen=True, kw_only=True):
     verdicts: int | None = None
     closed: str | None = None
     closed_since: int | None = None
+    ended: int = 0
 
     @property
     def is_open(self) -> bool:
@@ -40,7 +42,7 @@ def course_key(environment: str, loop: str) -> str:
 
 
 def _open(state: CourseState, row: EventRow) -> CourseState:
-    is_same = state.is_open and state.course == row.text("course")
+    is_same = state.number > 0 and state.course == row.text("course")
     return CourseState(
         course=row.text("course"),
         environment=row.text("environment"),
@@ -53,6 +55,7 @@ def _open(state: CourseState, row: EventRow) -> CourseState:
         micro_dollars=row.maybe_number("budget.micro_dollars"),
         minutes=row.maybe_number("budget.minutes"),
         verdicts=row.maybe_number("budget.verdicts"),
+        ended=state.ended if is_same else 0,
     )
 
 
@@ -61,12 +64,12 @@ def _fold(state: CourseState, row: EventRow) -> CourseState:
         return _open(state, row)
     if not state.is_open or state.course != row.text("course"):
         return state
-    return replace(state, closed=row.text("why"), closed_since=row.position)
+    return replace(state, closed=row.text("why"), closed_since=row.position, ended=state.ended + 1)
 
 
 COURSES = Fold(
     name="courses",
-    version=3,
+    version=4,
     reads={
         "CourseOpened": (
             "course",

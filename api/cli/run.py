@@ -138,7 +138,13 @@ def run(
                 go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing_agent
             )
             both = BothLoops(
-                house, site, course, slow, TerminalReporter().say, base is None and executor not in MODELLED
+                house,
+                site,
+                course,
+                slow,
+                TerminalReporter().say,
+                may_warm_up=base is None and executor not in MODELLED,
+                plays_weights=executor in MODELLED,
             )
             why = _run_loop(loop, both, quickly, slowly)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)

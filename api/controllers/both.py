@@ -9,6 +9,7 @@ from functools import partial
 from eventlog.disowned import read_in_force
 from eventlog.events import CourseLoop, LoopChosen, LoopRecord
 from eventlog.store import Append, Position
+from projections.champions import CHAMPION, CHAMPIONS
 from projections.courses import CourseState
 from projections.engine.views import Views
 
@@ -21,7 +22,7 @@ from ..queries.facts import require
 from ..sweeps.plan import first_facts
 from .both_next import KEEP, OPTIMISM, choose_loop, credit_turn, describe_choice, other_loop, record_of
 from .both_turns import compute_cost, compute_gain, sweeps_planned
-from .budgets import course_stream, open_course
+from .budgets import course_stream, open_course, reopen_course
 from .slow_next import SlowCourse
 from .warmup_next import present_base
 
@@ -44,7 +45,8 @@ class BothLoops:
     """Both loops on one site. `say` is called with a sentence for each turn.
 
     `may_warm_up` if the slow loop was given no base model and the fast one improves the plans that its first base would
-    be demonstrated with.
+    be demonstrated with. Where the fast one `plays_weights`, its course goes on after its end once the champion has
+    others than it ended with.
     """
 
     house: House
@@ -53,6 +55,7 @@ class BothLoops:
     slow: SlowCourse
     say: Callable[[str], None]
     may_warm_up: bool = False
+    plays_weights: bool = False
 
     def run(self, players: Mapping[CourseLoop, Play]) -> str:
         """Give turns until both loops have ended; an interrupted turn goes on first. Returns why each one ended.
@@ -93,6 +96,9 @@ class BothLoops:
     def _choose(self, own: House, last: Turn | None) -> Turn | None:
         """Append the choice of the next turn. None if both loops have ended."""
         views = own.views()
+        if self._has_other_weights(views):
+            reopen_course(own.store, self._courses(views)["fast"])
+            views = own.views()
         states = self._courses(views)
         ended = {loop for loop, state in states.items() if not state.is_open}
         fast, slow = (self._record(own, views, last, loop, states[loop]) for loop in _EACH)
@@ -107,6 +113,16 @@ class BothLoops:
         own.store.append([Append(course_stream(self.site), (chosen,), CONTROLLER)])
         return self._last_turn(own.views())
 
+    def _has_other_weights(self, views: Views) -> bool:
+        """True if the fast course has ended, and the champion has other weights by now than it had then."""
+        state = last_course(views, self.site)
+        if not self.plays_weights or state is None or state.closed_since is None:
+            return False
+        before = self.house.views(Position(state.closed_since)).get(CHAMPIONS, CHAMPION)
+        now = views.get(CHAMPIONS, CHAMPION)
+        weights = [None if each is None else each.pointed_artifact().weights for each in (before, now)]
+        return weights[0] != weights[1]
+
     def _record(self, own: House, views: Views, last: Turn | None, loop: CourseLoop, state: CourseState) -> LoopRecord:
         """The record of a loop, with its turn if it had the last one."""
         if last is None:
@@ -118,7 +134,7 @@ class BothLoops:
         return credit_turn(record, gain, compute_cost(own.store, views, self.site, loop, last.since))
 
     def _last_turn(self, views: Views) -> Turn | None:
-        """The last turn; None if there is none of the present courses, or both have ended."""
+        """The last turn; None if there is none of the present courses, or both have ended and none goes on."""
         found = read_in_force(self.house.store, stream=course_stream(self.site), types=["LoopChosen"], upto=views.upto)
         turns = [Turn(each.event, each.position) for each in found if isinstance(each.event, LoopChosen)]
         if not turns:
@@ -128,7 +144,8 @@ class BothLoops:
             state is not None and record_of(turn.chosen, loop).course == state.course and turn.since > state.since
             for loop, state in states.items()
         )
-        return turn if is_present and any(state is not None and state.is_open for state in states.values()) else None
+        goes_on = any(state is not None and state.is_open for state in states.values())
+        return turn if is_present and (goes_on or self._has_other_weights(views)) else None
 
     def _courses(self, views: Views) -> dict[CourseLoop, CourseState]:
         return {loop: require(last_course(views, self.site, loop)) for loop in _EACH}

@@ -116,13 +116,21 @@ def open_course(store: EventStore, views: Views, site: str, course: Course | Slo
     store.append([Append(course_stream(site), (event,), _ACTORS[loop])])
 
 
+def reopen_course(store: EventStore, state: CourseState) -> None:
+    """Open a course again that has ended. What it has spent still counts, so its budget is not given anew."""
+    loop: CourseLoop = "slow" if state.loop == "slow" else "fast"
+    event = CourseOpened(course=state.course, environment=state.environment, loop=loop, budget=_budget_in(state))
+    store.append([Append(course_stream(state.environment), (event,), _ACTORS[loop])])
+
+
 def close_course(store: EventStore, views: Views, site: str, why: str, loop: CourseLoop = "fast") -> None:
     """Close the open course of a loop, if there is one."""
     state = present_course(views, site, loop)
     if state is not None:
         event = CourseClosed(course=state.course, environment=site, loop=loop, why=why)
-        # Where courses were disowned, a later one has the name that an earlier one had.
-        key = f"course-closed:{site}:{state.course}:{state.since}"
+        # Where courses were disowned, a later one has the name that an earlier one had; one opened again ends again.
+        again = f":{state.ended}" if state.ended else ""
+        key = f"course-closed:{site}:{state.course}:{state.since}{again}"
         store.append([Append(course_stream(site), (event,), _ACTORS[loop], key=key)])
 
 

@@ -31,7 +31,8 @@ class Budget(FrozenModel):
 class CourseOpened(Event):
     """The controller started a course, which runs until the budget is spent or nothing is left to try.
 
-    A further event of the same course replaces its budget; what it has spent so far still counts.
+    A further event of the same course replaces its budget, and opens it again if it was closed last; what it has spent
+    so far still counts.
     """
 
     type: Literal["CourseOpened"] = "CourseOpened"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from hashlib import sha256
 from itertools import count
 from typing import Any
 
 import pytest
 
+from agents.learning.memory import forget_everything
 from api.controllers.both import BothLoops, Play
 from api.controllers.budgets import close_course, open_course
 from api.controllers.slow_next import SlowCourse
@@ -16,8 +18,8 @@ from api.course import CONTROLLER, SLOW_CONTROLLER, Course
 from api.errors import ControllerBusy
 from api.house import House
 from api.locks import only_controller
-from api.queries.courses import present_course
-from eventlog.events import CourseLoop, LoopChosen
+from api.queries.courses import last_course, present_course
+from eventlog.events import ChampionPointed, CourseLoop, LoopChosen
 from eventlog.store import Append
 from tests.golden.test_golden_samples import sample
 
@@ -37,6 +39,7 @@ class Playing:
     deaths: set[int] = field(default_factory=set)
     places: Iterator[int] = field(default_factory=count)
     said: list[str] = field(default_factory=list)
+    promotes: bool = False
 
     def both(self, **options: Any) -> BothLoops:
         return BothLoops(self.house, SITE, Course(), SLOW, self.said.append, **options)
@@ -58,6 +61,8 @@ class Playing:
             sweep = f"{SITE}-{loop}-{planned + 1}"
             event = sample("SweepPlanned", sweep=sweep, environment=SITE)
             self.house.store.append([Append(f"sweep/{sweep}", (event,), actor)])
+            if self.promotes and loop == "slow":
+                point(self.house, sha256(sweep.encode()).hexdigest())
             self._pass()
         return "the turn is over"
 
@@ -70,10 +75,10 @@ class Playing:
         return [event for event in found if isinstance(event, LoopChosen)]
 
 
-def run_to_the_end(playing: Playing) -> str:
+def run_to_the_end(playing: Playing, **options: Any) -> str:
     while True:
         try:
-            return playing.both().run(playing.players())
+            return playing.both(**options).run(playing.players())
         except Killed:
             continue
 
@@ -144,6 +149,35 @@ def test_a_budget_that_is_given_anew_holds_for_the_courses_that_are_open(empty_h
     state = present_course(empty_house.views(), SITE)
     assert state is not None
     assert (state.runs, state.number) == (7, 1)
+
+
+def point(house: House, weights: str) -> None:
+    """Point the champion at empty memory with these weights."""
+    event = ChampionPointed(artifact=forget_everything(weights)[0], by="genesis", reason="test", evaluation=None)
+    house.store.append([Append("champion", (event,), "test")])
+
+
+@pytest.mark.parametrize("deaths", [set(), set(range(40))], ids=len)
+def test_a_fast_course_that_had_ended_goes_on_once_the_champion_has_other_weights(
+    empty_house: House, deaths: set[int]
+) -> None:
+    playing = Playing(empty_house, {"fast": 1, "slow": 2}, set(deaths), promotes=True)
+    run_to_the_end(playing, plays_weights=True)
+    opened = [each.event.course for each in empty_house.store.read(types=["CourseOpened"])]  # type: ignore[union-attr]
+    assert opened == [f"{SITE}-slow-course-1", f"{SITE}-course-1", f"{SITE}-course-1"]
+    assert [each.fast.turns + each.slow.turns for each in playing.choices()] == list(range(len(playing.choices())))
+    state = last_course(empty_house.views(), SITE)
+    assert state is not None
+    assert (state.number, state.ended, state.closed) == (1, 2, "1 rounds")
+
+
+@pytest.mark.parametrize(("promotes", "plays_weights"), [(True, False), (False, True)])
+def test_a_fast_course_that_has_ended_stays_so_if_it_would_play_as_before(
+    empty_house: House, *, promotes: bool, plays_weights: bool
+) -> None:
+    playing = Playing(empty_house, {"fast": 1, "slow": 2}, promotes=promotes)
+    run_to_the_end(playing, plays_weights=plays_weights)
+    assert len(list(empty_house.store.read(types=["CourseOpened"]))) == 2
 
 
 def test_while_another_controller_works_on_the_site_no_course_is_opened(empty_house: House) -> None:

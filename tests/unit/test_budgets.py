@@ -15,6 +15,7 @@ from api.controllers.budgets import (
     compute_spent,
     dollars_left,
     open_course,
+    reopen_course,
     seeds_within,
     used_up,
 )
@@ -279,6 +280,19 @@ def test_another_budget_of_the_same_course_keeps_when_it_was_opened() -> None:
     state = only(COURSES, a_course(), a_course(budget=more))
     assert (state.runs, state.since, state.number) == (9, 1, 1)
     assert only(COURSES, a_course(), a_close("c-0")).is_open
+
+
+def test_a_course_that_is_opened_again_goes_on_with_what_it_has_spent_and_ends_again() -> None:
+    store = opened()
+    for ends in (1, 2):
+        close_course(store, views(store), SITE, f"end {ends}")
+        state = last_course(views(store), SITE)
+        assert state is not None
+        assert (state.number, state.ended, state.closed) == (1, ends, f"end {ends}")
+        reopen_course(store, state)
+        again = present_course(views(store), SITE)
+        assert again is not None
+        assert (again.course, again.since, again.opened_at) == (state.course, state.since, state.opened_at)
 
 
 def test_the_courses_of_both_loops_are_counted_and_closed_apart() -> None:
