@@ -20,7 +20,7 @@ from ..locks import only_controller
 from ..queries.courses import last_course, present_course
 from ..queries.facts import require
 from ..sweeps.plan import first_facts
-from .both_next import KEEP, OPTIMISM, choose_loop, credit_turn, describe_choice, other_loop, record_of
+from .both_next import KEEP, OPTIMISM, choose_loop, cost_of, credit_turn, describe_choice, other_loop, record_of
 from .both_turns import compute_cost, compute_gain, sweeps_planned
 from .budgets import course_stream, open_course, reopen_course
 from .slow_next import SlowCourse
@@ -131,7 +131,8 @@ class BothLoops:
         if last.chosen.loop != loop:
             return record
         gain = compute_gain(views, self.site, loop, last.since)
-        return credit_turn(record, gain, compute_cost(own.store, views, self.site, loop, last.since))
+        cost = compute_cost(own.store, views, self.site, loop, last.since)
+        return credit_turn(record, gain, cost_of(cost, record_of(last.chosen, other_loop(loop))))
 
     def _last_turn(self, views: Views) -> Turn | None:
         """The last turn; None if there is none of the present courses, or both have ended and none goes on."""

@@ -43,6 +43,11 @@ def credit_turn(record: LoopRecord, gain: int, cost: int, keep: int = KEEP) -> L
     )
 
 
+def cost_of(cost: int | None, other: LoopRecord) -> int:
+    """What a turn counts as, in micro-dollars: one whose cost is not known, as a mean turn of the other loop."""
+    return other.cost // max(1, other.turns) if cost is None else cost
+
+
 def worth_of(record: LoopRecord, optimism: int = OPTIMISM) -> Fraction:
     """What a further turn of a loop is worth, in millionths of mean score for a micro-dollar."""
     recent = Fraction(record.recent_gain, max(1, record.recent_cost))

@@ -5,7 +5,7 @@ Of a verdict only the decision and the visible instances are read: sealed figure
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +15,7 @@ from eventlog.store import EventStore, Position
 from projections.engine.views import Views
 from projections.evaluations import EvaluationEntry
 from projections.frozen_datasets import CHECKPOINTS
+from projections.runs import RUNS
 from projections.sweeps import SWEEP_PLANS, plan_prefix
 from projections.trainings import TRAININGS
 from projections.verdicts import VERDICTS
@@ -49,10 +50,11 @@ def compute_gain(views: Views, site: str, loop: CourseLoop, since: Position) -> 
     return gain
 
 
-def compute_cost(store: EventStore, views: Views, site: str, loop: CourseLoop, since: Position) -> int:
+def compute_cost(store: EventStore, views: Views, site: str, loop: CourseLoop, since: Position) -> int | None:
     """What a loop's turn cost, in micro-dollars: its runs, recovery's calls, and the seconds of its training.
 
-    A run whose cost is not known counts as much as the mean of the others.
+    A run whose cost is not known counts as much as the mean of the others; if none is known, their seconds count. None
+    if these are not known either, or are free.
     """
     names = [*sweeps_planned(views, site, loop, since), *(e.evaluation for e in _evaluations(views, site, loop, since))]
     if loop == "slow":
@@ -60,11 +62,13 @@ def compute_cost(store: EventStore, views: Views, site: str, loop: CourseLoop, s
     sums = [sum_runs(views, name, since) for name in names]
     cost, runs = sum(each.micro_dollars for each in sums), sum(each.runs for each in sums)
     priced = runs - sum(each.unpriced for each in sums)
+    took = timedelta() if priced else _playing_time(views, names)
     cost = cost * runs // priced if priced else cost
-    if loop == "fast":
-        return cost
-    trained = _training_time(store, views, _trainings(views, site, since), since)
-    return cost + trained * present_prices(views).per_second // timedelta(seconds=1)
+    if loop == "slow":
+        took += _training_time(store, views, _trainings(views, site, since), since)
+    if took:
+        cost += took * present_prices(views).per_second // timedelta(seconds=1)
+    return cost if cost or priced or not runs else None
 
 
 def _planned_by(views: Views, site: str, actor: str, since: Position) -> tuple[str, ...]:
@@ -86,6 +90,12 @@ def _trainings(views: Views, site: str, since: Position) -> frozenset[str]:
     own = {each.dataset for each in datasets if each.parse_query().environment == site}
     stages = views.find(TRAININGS).values()
     return frozenset(each.training for each in stages if each.since > since and each.dataset in own)
+
+
+def _playing_time(views: Views, names: Iterable[str]) -> timedelta:
+    """How long the runs of sweeps and evaluations took, as far as it is known."""
+    runs = (run for name in names for run in views.find(RUNS, f"{name}__").values())
+    return timedelta(microseconds=sum(run.wall_microseconds or 0 for run in runs))
 
 
 def _training_time(store: EventStore, views: Views, stages: Collection[str], since: Position) -> timedelta:

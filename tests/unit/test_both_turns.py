@@ -5,19 +5,22 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agents.learning.memory import build_memory_artifact
 from agents.rewards import DEFAULT_PRICES
+from api.controllers.both_next import cost_of
 from api.controllers.both_turns import compute_cost, compute_gain, sweeps_planned
 from api.controllers.slow_next import benchmark_name
 from api.course import CONTROLLER
-from eventlog.events import CheckpointSaved, CourseLoop, TrainingFailed, TrainingProgressed, TrainingStarted
+from eventlog.events import CheckpointSaved, CourseLoop, LoopRecord, TrainingFailed, TrainingProgressed, TrainingStarted
 from eventlog.memory import MemoryStore
 from eventlog.store import Position
 from projections.verdicts import VERDICTS
 from tests.golden.test_golden_samples import sample
 from tests.unit import test_slow_decide as slow
-from tests.unit.test_agent_samples import add, spec, views
+from tests.unit.test_agent_samples import add, finished, spec, started, views
 from tests.unit.test_fast_decide import SITE, a_log, open_one, plan, play, settle
 
 LOOPS: tuple[CourseLoop, ...] = ("fast", "slow")
@@ -31,7 +34,7 @@ def priced() -> MemoryStore:
 
 
 def costs(store: MemoryStore, since: Position) -> dict[str, int]:
-    return {loop: compute_cost(store, views(store), SITE, loop, since) for loop in LOOPS}
+    return {loop: compute_cost(store, views(store), SITE, loop, since) or 0 for loop in LOOPS}
 
 
 def gains(store: MemoryStore, since: Position) -> dict[str, int]:
@@ -101,6 +104,23 @@ def test_a_run_whose_cost_is_not_known_counts_as_the_mean_of_the_others() -> Non
     known = costs(store, since)["fast"]
     play(store, plan(store, "s2").specs, True, None)
     assert costs(store, since)["fast"] == 2 * known > 0
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6))
+def test_a_turn_without_a_priced_run_costs_its_seconds_and_is_unknown_where_they_cost_nothing(
+    wall: int, per_second: int
+) -> None:
+    store = priced()
+    add(store, "prices", DEFAULT_PRICES.model_copy(update={"per_second": per_second}))
+    since, (first, second) = store.head(), plan(store, "s1").specs
+    end = finished(first)
+    end = end.model_copy(update={"usage": end.usage.model_copy(update={"wall_microseconds": wall})})
+    add(store, f"run/{first.spec_id}", started(first), end)
+    play(store, [second], None)
+    found = compute_cost(store, views(store), SITE, "fast", since)
+    assert found == (wall * per_second // 1_000_000 or None)
+    other = LoopRecord(course="slow", turns=2, cost=7_001, recent_gain=0, recent_cost=0)
+    assert cost_of(found, other) == (found or 3_500) > 0
 
 
 def test_the_slow_loop_pays_for_its_sweeps_and_for_the_seconds_that_it_trained() -> None:
