@@ -102,7 +102,7 @@ def run(
     dataset, trains a checkpoint and sends it to the gate. With both, the next round goes to the loop that gained more
     for its cost.
     """
-    executor, playing_agent = player_of(agent, executor, timeout, advice=advice)
+    executor, playing = player_of(agent, executor, timeout, advice=advice)
     seen = sight_of(sight, executor)
     budget = {
         "--budget-runs": budget_runs,
@@ -111,7 +111,7 @@ def run(
         "--verdicts": verdicts,
         "--cluster": cluster,
     }
-    _refuse_unlike(loop, executor, playing_agent, budget, warm_up)
+    _refuse_unlike(loop, executor, playing, budget, warm_up)
     began = time.monotonic()
     course = Course(
         seeds_per_round=seeds,
@@ -133,10 +133,8 @@ def run(
     with open_project() as house:
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
-            quickly = partial(_go, house, placed, course, executor, suite, playing_agent, seen)
-            slowly = partial(
-                go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing_agent
-            )
+            quickly = partial(_go, house, placed, course, executor, suite, playing, seen)
+            slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing)
             both = BothLoops(
                 house,
                 site,
