@@ -12,6 +12,7 @@ from eventlog.blobs import Blob
 from eventlog.blobs.canonical_json import canonical_json
 from eventlog.blobs.conversations import link_messages
 from eventlog.blobs.postgres import without_flush
+from eventlog.errors import FlywheelError
 from eventlog.events import (
     Applied,
     Artifact,
@@ -115,6 +116,9 @@ class Capture:
         event, blobs = call_event(opening.run, call, answer, self.served)
         without_flush(self.house.blobs).put(blobs)
         self._append(opening, event)
+
+    def lose(self, problem: FlywheelError) -> None:
+        """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
 
     def _append(self, opening: RunOpening, event: ModelCalled) -> None:
         """Append at the run's next number; who lost a race against another call of the run takes the one after."""

@@ -21,11 +21,12 @@ from .call_terms import CallTerms
 from .calls import ModelAnswer, ModelCall
 from .capture import RunOpening
 from .dialects import CallDialect, error_body
-from .errors import UpstreamAnswered, UpstreamLost
+from .errors import UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .openai_calls import without_additions
 from .upstream import AnyUpstream, StreamEvent
 
 _LOG = logging.getLogger(__name__)
+_TOO_MANY, _OWN_FAULT = 429, 500
 
 
 class CallRecorder(Protocol):
@@ -33,6 +34,10 @@ class CallRecorder(Protocol):
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call. The caller gets the end of the answer after that. Raises FlywheelError."""
+        ...
+
+    def lose(self, problem: FlywheelError) -> None:
+        """Note that the model server failed at a call, or broke its answer off. The caller is told by itself."""
         ...
 
 
@@ -90,6 +95,8 @@ class Forwarding:
                 raise UpstreamLost(url=self.upstream.url, actual="its stream ended before the last event")
             except FlywheelError as problem:
                 _LOG.error("%s: a streamed call was cut: %s", self.opening.run, problem)
+                if is_server_failure(problem):
+                    self.capture.lose(problem)
                 yield _error_event(self.dialect, problem)
 
     @asynccontextmanager
@@ -148,6 +155,14 @@ class Forwarding:
         except ValueError as problem:
             said = f"an answer that cannot be stored ({type(problem).__name__})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
+
+
+def is_server_failure(problem: FlywheelError) -> bool:
+    """True if the model server, or the way to it, is why a call has no answer, and not what was asked."""
+    if isinstance(problem, UpstreamAnswered):
+        status = problem.facts["actual"]
+        return isinstance(status, int) and (status == _TOO_MANY or status >= _OWN_FAULT)
+    return isinstance(problem, UpstreamLost | UpstreamRefused)
 
 
 async def relay(parts: Any) -> AsyncIterator[bytes]:

@@ -35,7 +35,7 @@ from .calls import ModelAnswer, ModelCall, read_object
 from .capture import RunOpening, call_event
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
-from .forwarding import Forwarding, relay
+from .forwarding import Forwarding, is_server_failure, relay
 from .run_models import RunModels, run_models
 from .upstream import AnyUpstream, check_upstream
 
@@ -104,7 +104,7 @@ class RunCalls:
                 url=self.upstream.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=self.timeout_s
             ) from lost
 
-    def fail(self, problem: FlywheelError) -> None:
+    def lose(self, problem: FlywheelError) -> None:
         """Note that the model server failed, which no agent causes; an answer after that forgives it."""
         with self.lock:
             self.lost = problem
@@ -165,8 +165,8 @@ class RunEndpoint:
             parts = forwarding.stream()
             await anext(parts)
         except FlywheelError as problem:
-            if isinstance(problem, UpstreamLost | UpstreamRefused):
-                run.fail(problem)
+            if is_server_failure(problem):
+                run.lose(problem)
             return _refusal(dialect, problem)
         return StreamingResponse(relay(parts), media_type="text/event-stream")
 

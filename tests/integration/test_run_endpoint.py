@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 
 import httpx2
 import pytest
 from pydantic import SecretStr
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, StreamingResponse
 
 from agents.executors.errors import NotServed
 from agents.models.errors import ModelUnreachable
@@ -27,7 +28,10 @@ BODY = {"model": "m", "messages": USER, "seed": 7}
 
 
 def answer(asked: Asked) -> Reply:
-    return JSONResponse({"error": "gone"}, 502) if "break" in asked.text else "Jackets"
+    status = next((int(word) for word in asked.text.split() if word.isdigit()), 502)
+    if "cut" in asked.text:
+        return StreamingResponse(iter([b'data: {"choices": [{"index": 0, "delta": {"content": "Ja"}}]}\n\n']))
+    return JSONResponse({"error": "gone"}, status) if "break" in asked.text else "Jackets"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +86,22 @@ def test_what_a_model_server_refuses_and_what_it_fails_at_are_told_apart(endpoin
         ):
             assert post(endpoint, run.model.key, body, path).status_code == status, body
         assert run.calls(0) == ()
+        assert post(endpoint, run.model.key).status_code == 200  # an answer after that forgives it
         run.close()
+
+
+@pytest.mark.parametrize(
+    ("asks", "is_missing"),
+    [("break 502", True), ("break 500", True), ("break 429", True), ("cut", True), ("break 400", False)],
+)
+def test_a_run_at_whose_last_call_the_model_server_failed_is_missing_and_not_failed(
+    endpoint: RunEndpoint, asks: str, is_missing: bool
+) -> None:
+    body = {**BODY, "messages": [{"role": "user", "content": asks}], "stream": asks == "cut"}
+    with endpoint.open_run() as run:
+        post(endpoint, run.model.key, body)
+        with pytest.raises(ModelUnreachable) if is_missing else nullcontext():
+            run.close()
 
 
 def test_a_run_whose_model_server_is_gone_at_last_is_missing_and_not_failed() -> None:
