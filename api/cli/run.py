@@ -25,6 +25,7 @@ from ..controllers.both import BothLoops, Play
 from ..controllers.delegation import journals_of
 from ..controllers.fast import Controller
 from ..controllers.rounds import never
+from ..controllers.slow_next import SlowCourse
 from ..controllers.summary import Summary, summarise
 from ..course import Course
 from ..datasets import freeze
@@ -38,7 +39,7 @@ from . import course_options as options
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .output import AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .rounds import RoundsReporter
-from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, warming_of
+from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, refuse_other_weights, warming_of
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
 
@@ -131,22 +132,25 @@ def run(
     )
     slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
     with open_project() as house:
+        if loop is Loop.BOTH:
+            refuse_other_weights(house, executor, base)
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
             quickly = partial(_go, house, placed, course, executor, suite, playing, seen)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing)
-            both = BothLoops(
-                house,
-                site,
-                course,
-                slow,
-                TerminalReporter().say,
-                may_warm_up=base is None and executor not in MODELLED,
-                plays_weights=executor in MODELLED,
-            )
+            both = _both_loops(house, site, course, slow, base, executor)
             why = _run_loop(loop, both, quickly, slowly)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
+
+
+def _both_loops(
+    house: House, site: str, course: Course, slow: SlowCourse, base: str | None, executor: Way
+) -> BothLoops:
+    plays_weights = executor in MODELLED
+    may_warm_up = base is None and not plays_weights
+    say = TerminalReporter().say
+    return BothLoops(house, site, course, slow, say, may_warm_up=may_warm_up, plays_weights=plays_weights)
 
 
 def _refuse_unlike(

@@ -14,21 +14,23 @@ from pydantic import TypeAdapter, ValidationError
 from agents.executors.executor import Executor
 from agents.executors.outside.agent_spec import AgentSpec
 from eventlog.events import DpoConfig, GrpoConfig, SftConfig
-from eventlog.weights_folder import Base
+from eventlog.weights_folder import Base, read_base
+from projections.champions import CHAMPION, CHAMPIONS
 
 from ..controllers.slow import SlowController
 from ..controllers.slow_next import SlowCourse, StageOf
 from ..controllers.warmup import Warming, is_told_briefly
-from ..controllers.warmup_next import WarmingCourse
+from ..controllers.warmup_next import WarmingCourse, present_base
 from ..course import Course
 from ..environments.admission import first_admission
 from ..environments.connect import Placed
 from ..environments.suites import course_within, pin_suite
 from ..house import House
 from ..reporter import Reporter
-from ..sweeps.executors import Way, executor_of
+from ..sweeps.executors import MODELLED, Way, executor_of
+from ..sweeps.models import local_folder
 from ..training.errors import BadConfig
-from ..training.weights import folders_of
+from ..training.weights import base_of, folders_of
 
 SFT: Final = SftConfig(steps=24, learning_rate="0.001", rows_per_step=8)
 DPO: Final = DpoConfig(steps=12, learning_rate="0.0001", pairs_per_step=4)
@@ -56,6 +58,27 @@ WarmUpOf = Annotated[
 SiblingsOf = Annotated[int, typer.Option(min=2, max=64, help="slow: runs per task instance.")]
 
 _STAGES: TypeAdapter[tuple[StageOf, ...]] = TypeAdapter(tuple[StageOf, ...])
+
+
+def refuse_other_weights(house: House, executor: Way, base: str | None) -> None:
+    """Raise BadParameter if a model plays the fast loop by other weights than those that the slow loop trains.
+
+    Raises what base_of raises of a base that is named.
+    """
+    if executor not in MODELLED:
+        return
+    views, folder = house.views(), local_folder(house.settings)
+    served = house.settings.model_base if folder is None else read_base(folder).digest
+    is_begun = views.get(CHAMPIONS, CHAMPION) is not None
+    trained = base_of(house, base, None).digest if base else present_base(views) if is_begun else None
+    if served is None or served != trained:
+        plays = f"the base {served[:12]}" if served else "an endpoint that loads no checkpoints"
+        trains = f"the base {trained[:12]}" if trained else "a base that is not made yet"
+        raise typer.BadParameter(
+            f"both loops play the same weights, but --executor {executor.value} plays those of {plays} and the "
+            f"slow loop trains {trains}; name the base with --base, and set FLYWHEEL_MODEL to transformers: and its "
+            "folder, or FLYWHEEL_MODEL_BASE to its digest"
+        )
 
 
 def course_of(
