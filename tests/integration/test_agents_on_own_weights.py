@@ -25,6 +25,7 @@ from api.sweeps.executors import Way, executor_of, options_of, recorded_as, work
 from eventlog.blobs import MemoryBlobs
 from eventlog.events import GrpoQuery, ModelCalled, RewardGraded, SeedsRule, SftQuery, SweepPlanned, Template
 from eventlog.weights_folder import Base
+from projections.datasets.row_columns import Kind
 from tests.own_site import OwnSite, serve_own_site
 from tests.tiny import make_base, planted_checkpoint
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
@@ -142,10 +143,11 @@ def test_an_agents_calls_are_drawn_by_the_weights_of_its_run_and_become_rows_tha
         one, other = first[sibling, "base"], first[sibling, saved.digest]
         assert one["prompt_token_ids"] == other["prompt_token_ids"]
         assert one["samples"][0]["logprobs"] != other["samples"][0]["logprobs"]
-    for kind, query in (
-        ("sft", SftQuery(runs="policy", min_score=0)),
-        ("grpo", GrpoQuery(reward="score")),
-    ):
+    queries: dict[Kind, SftQuery | GrpoQuery] = {
+        "sft": SftQuery(runs="policy", min_score=0),
+        "grpo": GrpoQuery(reward="score"),
+    }
+    for kind, query in queries.items():
         built = freeze.build_dataset(store, blobs, views(store), query)
         assert set(built.rows["weights"]) == {"base", saved.digest}, built.refused
         built.rows.write_parquet(tmp_path / f"{kind}.parquet")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -26,7 +27,9 @@ def test_a_model_of_other_weights_than_the_slow_loop_trains_is_refused(empty_hou
     refuse(Way.PLAN, named=False)
     refuse(model=f"transformers:{base.path}")
     refuse(model="m1", model_base=base.digest)
-    for settings, named in (({}, True), ({"model_base": "e" * 64}, True), ({"model_base": base.digest}, False)):
+    cases: tuple[tuple[dict[str, Any], bool], ...]
+    cases = ({}, True), ({"model_base": "e" * 64}, True), ({"model_base": base.digest}, False)
+    for settings, named in cases:
         with pytest.raises(typer.BadParameter, match="both loops play the same weights"):
             refuse(named=named, model="m1", **settings)
     assert list(empty_house.store.read()) == []

@@ -172,7 +172,7 @@ def test_an_agent_is_given_the_instruction_in_its_task_and_its_notes_or_by_its_e
     (tmp_path / "telling.py").write_text(AGENT, "utf-8")
     opened: list[str] = []
 
-    def opening(said: str) -> AbstractContextManager[None]:
+    def opening(said: str, _weights: str) -> AbstractContextManager[None]:
         opened.append(said)
         return nullcontext(None)
 
