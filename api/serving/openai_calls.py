@@ -94,7 +94,14 @@ def _is_constrained(body: Mapping[str, Any]) -> bool:
     form = body.get("response_format")
     bound = isinstance(form, dict) and form.get("type") not in (None, "text")
     forced = body.get("tool_choice") not in {None, "auto", "none"} if _is_plain(body.get("tool_choice")) else True
-    return bound or forced or any(body.get(name) is not None for name in _CONSTRAINTS)
+    return bound or forced or _has_strict_tool(body) or any(body.get(name) is not None for name in _CONSTRAINTS)
+
+
+def _has_strict_tool(body: Mapping[str, Any]) -> bool:
+    """True if the arguments of a tool are bound to its schema."""
+    tools = body.get("tools")
+    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
+    return any(isinstance(function, dict) and function.get("strict") is True for function in functions)
 
 
 def _is_plain(value: object) -> bool:
@@ -192,8 +199,14 @@ def _chat_sample(choice: Mapping[str, Any]) -> Sampled:
         tokens=None if found is None else [each["token"] for each in found],
         logprobs=None if found is None else [min(0.0, float(each["logprob"])) for each in found],
         token_ids=choice.get("token_ids"),
-        tool_calls=message.get("tool_calls") or (),
+        tool_calls=message.get("tool_calls") or _older_tool_calls(message),
     )
+
+
+def _older_tool_calls(message: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The call of a function as the API wrote it before there were tools."""
+    function = message.get("function_call")
+    return [{"id": None, "type": "function", "function": function}] if function else ()
 
 
 def _text_sample(choice: Mapping[str, Any]) -> Sampled:
@@ -245,6 +258,8 @@ def _add_delta(own: dict[str, Any], choice: Mapping[str, Any]) -> None:
     message["content"] += delta.get("content") or delta.get("refusal") or ""
     for part in delta.get("tool_calls") or ():
         _add_tool(message["tool_calls"], part)
+    if delta.get("function_call"):
+        _add_tool(message["tool_calls"], {"index": 0, "function": delta["function_call"]})
     content = (choice.get("logprobs") or {}).get("content")
     if content is not None:
         own.setdefault("logprobs", {"content": []})["content"].extend(content)

@@ -155,7 +155,7 @@ def read_demonstrated(
     sample = found.samples[0]
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
-    if sample.tool_calls:
+    if sample.tool_calls or not sample.text:  # nothing but thoughts, which are not kept
         return "tool_calls"
     asked = said(fact.messages)
     if asked is None:

@@ -55,6 +55,8 @@ def test_a_caller_gets_logprobs_exactly_if_it_asked_for_them(asked: dict[str, An
         ({"tool_choice": "auto"}, False),
         ({"tool_choice": "required"}, True),
         ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, True),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}, 7]}, False),
+        ({"tools": [{"type": "function", "function": {"name": "f", "strict": True}}]}, True),
         ({"guided_regex": "a+"}, True),
         ({"json_schema": {"type": "object"}}, True),
     ],
@@ -99,6 +101,22 @@ def test_parts_of_a_stream_join_to_the_whole_answer() -> None:
         {"id": "t1", "type": "function", "function": {"name": "find", "arguments": '{"a": 1}'}}
     ]
     assert (found.model, found.input_tokens, found.output_tokens, sample["finish"]) == ("m", 3, 2, "stop")
+
+
+def test_a_function_that_is_called_in_the_older_way_is_a_tool_call() -> None:
+    function = {"name": "find", "arguments": '{"a": 1}'}
+    told = {"role": "assistant", "content": None, "function_call": function}
+    parts = [
+        {"choices": [{"index": 0, "delta": {"function_call": {"name": "find", "arguments": '{"a"'}}}]},
+        {
+            "choices": [
+                {"index": 0, "delta": {"function_call": {"arguments": ": 1}"}}, "finish_reason": "function_call"}
+            ]
+        },
+    ]
+    for whole in ({"choices": [{"index": 0, "message": told}]}, join_chat(parts)):
+        (sample,) = read_chat_answer(whole).samples
+        assert [call["function"] for call in sample["tool_calls"]] == [function]  # type: ignore[index, union-attr]
 
 
 def _call(index: int, call_id: str | None, name: str, arguments: str) -> dict[str, Any]:
