@@ -116,7 +116,8 @@ def test_a_function_that_is_called_in_the_older_way_is_a_tool_call() -> None:
     ]
     for whole in ({"choices": [{"index": 0, "message": told}]}, join_chat(parts)):
         (sample,) = read_chat_answer(whole).samples
-        assert [call["function"] for call in sample["tool_calls"]] == [function]  # type: ignore[index, union-attr]
+        calls: Any = sample["tool_calls"]
+        assert [call["function"] for call in calls] == [function]
 
 
 def _call(index: int, call_id: str | None, name: str, arguments: str) -> dict[str, Any]:
