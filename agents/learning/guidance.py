@@ -63,7 +63,7 @@ def instruction_in_force(held: Iterable[OccasionPiece], most: int = LONGEST_GUID
     return tuple(best[:1])
 
 
-def places_of(occasion: Occasion, held: Iterable[OccasionPiece]) -> frozenset[str]:
+def find_replaced(occasion: Occasion, held: Iterable[OccasionPiece]) -> frozenset[str]:
     """Ids of what an instruction of this occasion would be tried in the place of, empty for none.
 
     It is one, except that clusters may have instructions of their own in force where the occasion names no cluster.

@@ -20,7 +20,7 @@ from ..locks import only_controller
 from ..queries.courses import last_course, present_course
 from ..queries.facts import require
 from ..sweeps.plan import first_facts
-from .both_next import KEEP, OPTIMISM, choose_loop, cost_of, credit_turn, describe_choice, other_loop, record_of
+from .both_next import KEEP, OPTIMISM, choose_loop, credit_turn, describe_choice, other_loop, record_of, turn_cost
 from .both_turns import compute_cost, compute_gain, sweeps_planned
 from .budgets import course_stream, open_course, reopen_course
 from .slow_next import SlowCourse
@@ -132,21 +132,21 @@ class BothLoops:
             return record
         gain = compute_gain(views, self.site, loop, last.since)
         cost = compute_cost(own.store, views, self.site, loop, last.since)
-        return credit_turn(record, gain, cost_of(cost, record_of(last.chosen, other_loop(loop))))
+        return credit_turn(record, gain, turn_cost(cost, record_of(last.chosen, other_loop(loop))))
 
     def _last_turn(self, views: Views) -> Turn | None:
         """The last turn; None if there is none of the present courses, or both have ended and none goes on."""
-        found = read_in_force(self.house.store, stream=course_stream(self.site), types=["LoopChosen"], upto=views.upto)
-        turns = [Turn(each.event, each.position) for each in found if isinstance(each.event, LoopChosen)]
-        if not turns:
+        found = [(loop, last_course(views, self.site, loop)) for loop in _EACH]
+        states = {loop: state for loop, state in found if state is not None}
+        if len(states) < len(_EACH):
             return None
-        turn, states = turns[-1], {loop: last_course(views, self.site, loop) for loop in _EACH}
-        is_present = all(
-            state is not None and record_of(turn.chosen, loop).course == state.course and turn.since > state.since
-            for loop, state in states.items()
+        begun = Position(max(state.since for state in states.values()))
+        chosen = read_in_force(
+            self.house.store, stream=course_stream(self.site), types=["LoopChosen"], after=begun, upto=views.upto
         )
-        goes_on = any(state is not None and state.is_open for state in states.values())
-        return turn if is_present and (goes_on or self._has_other_weights(views)) else None
+        turns = [Turn(each.event, each.position) for each in chosen if isinstance(each.event, LoopChosen)]
+        goes_on = any(state.is_open for state in states.values()) or self._has_other_weights(views)
+        return turns[-1] if turns and goes_on else None
 
     def _courses(self, views: Views) -> dict[CourseLoop, CourseState]:
         return {loop: require(last_course(views, self.site, loop)) for loop in _EACH}

@@ -43,7 +43,7 @@ def credit_turn(record: LoopRecord, gain: int, cost: int, keep: int = KEEP) -> L
     )
 
 
-def cost_of(cost: int | None, other: LoopRecord) -> int:
+def turn_cost(cost: int | None, other: LoopRecord) -> int:
     """What a turn counts as, in micro-dollars: one whose cost is not known, as a mean turn of the other loop."""
     return other.cost // max(1, other.turns) if cost is None else cost
 

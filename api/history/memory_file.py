@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from agents.learning.guidance import places_of
+from agents.learning.guidance import find_replaced
 from agents.learning.memory import content_reader, load_piece, piece_of
 from agents.learning.memory_file import (
     MemoryFileEntry,
@@ -139,4 +139,4 @@ def _places(
         if isinstance(state, PieceState) and state.kind == "instruction" and piece_status(state, now) == "promoted"
     )
     held = [each for each in pieces if isinstance(each, OccasionPiece)]
-    return {name: places_of(entry.occasion, held) for name, entry in entries.items() if entry.kind == "instruction"}
+    return {name: find_replaced(entry.occasion, held) for name, entry in entries.items() if entry.kind == "instruction"}

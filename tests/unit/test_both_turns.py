@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agents.learning.memory import build_memory_artifact
 from agents.rewards import DEFAULT_PRICES
-from api.controllers.both_next import cost_of
+from api.controllers.both_next import turn_cost
 from api.controllers.both_turns import compute_cost, compute_gain, sweeps_planned
 from api.controllers.slow_next import benchmark_name
 from api.course import CONTROLLER
@@ -120,7 +120,7 @@ def test_a_turn_without_a_priced_run_costs_its_seconds_and_is_unknown_where_they
     found = compute_cost(store, views(store), SITE, "fast", since)
     assert found == (wall * per_second // 1_000_000 or None)
     other = LoopRecord(course="slow", turns=2, cost=7_001, recent_gain=0, recent_cost=0)
-    assert cost_of(found, other) == (found or 3_500) > 0
+    assert turn_cost(found, other) == (found or 3_500) > 0
 
 
 def test_the_slow_loop_pays_for_its_sweeps_and_for_the_seconds_that_it_trained() -> None:
