@@ -76,7 +76,8 @@ def check_families(families: Sequence[FamilyCheck]) -> Iterator[PromotionCheck]:
 def check_regressions(screened: int, confirmations: Sequence[Confirmation], rules: Rules) -> PromotionCheck:
     """Check that no instance that looked worse is a confirmed regression."""
     if not screened:
-        return PromotionCheck(is_met=True, words="no sealed instance looked worse")
+        bound = f" by more than {decimal(rules.tolerated_loss)}" if rules.tolerated_loss else ""
+        return PromotionCheck(is_met=True, words=f"no sealed instance looked worse{bound}")
     found = [each.instance for each in confirmations if each.is_regression]
     lacking = sum(2 * rules.confirm_repeats - each.champion_runs - each.challenger_runs for each in confirmations)
     lacking = 0 if rules.curtails else lacking

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import chain
@@ -77,16 +77,16 @@ def find_suspects(
     rules: Rules,
     failing: Sequence[PairedInstance] = (),
 ) -> Suspects:
-    """Instances whose mean difference is below zero, and where rules ask for it templates whose mean is.
+    """Instances that lose more than `tolerated_loss`, and where rules ask for it templates whose mean loses at all.
 
     `failing` are the same instances with lost places counted as failed; what looks worse there is suspected as well.
     """
     if strata is None:
         return Suspects()
     known = {_key(each): each for each in (*failing, *instances)}
-    worse, names = _look_worse(instances, strata)
+    worse, names = _look_worse(instances, strata, rules)
     if failing:
-        also = _look_worse(failing, stratify((each.template, each.deltas) for each in failing))
+        also = _look_worse(failing, stratify((each.template, each.deltas) for each in failing), rules)
         worse, names = worse | also[0], names | also[1]
     templates = dict.fromkeys(template for template, _ in known)
     families = tuple(
@@ -97,9 +97,11 @@ def find_suspects(
     return Suspects(tuple(each for key, each in known.items() if key in worse), families, len(templates))
 
 
-def _look_worse(instances: Sequence[PairedInstance], strata: Strata) -> tuple[set[tuple[str, int]], set[str]]:
-    """Instances and templates whose mean difference is below zero."""
-    worse = {_key(each) for each, value in zip(instances, strata.flat, strict=True) if value < 0}
+def _look_worse(
+    instances: Sequence[PairedInstance], strata: Strata, rules: Rules
+) -> tuple[set[tuple[str, int]], set[str]]:
+    """Instances whose mean difference is below minus the tolerated loss, and templates whose mean is below zero."""
+    worse = {_key(each) for each in instances if sum(each.deltas) < -rules.tolerated_loss * len(each.deltas)}
     return worse, {name for name, own in zip(strata.names, strata.values, strict=True) if sum(own) < 0}
 
 
@@ -113,6 +115,7 @@ def confirm(
 ) -> Confirmed:
     """Confirm each suspect: it regressed if the one-sided p is at most its share of `confirm_p` or `family_p`.
 
+    An instance has to lose more than `tolerated_loss` in the mean of these repeats as well.
     A repeat that was lost counts against the challenger: as passed in the champion's arm, as failed in its own.
     So missing runs cannot cause a promotion. A repeat that was not played counts alike, unless a regression stands
     whatever the repeats would give that were not played: then all suspects are judged in the challenger's favour.
@@ -163,6 +166,10 @@ def _judge(
 def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: int, *, is_kind: bool) -> Confirmation:
     p, (first, second) = _p([sides], rules, lower_tail, is_kind=is_kind), sides
     told = rules.regression_by == "score"
+    is_worse = any(
+        sum(one) - sum(other) > rules.tolerated_loss * len(one)
+        for ((one, other),) in _scores([sides], rules, is_kind=is_kind)
+    )
     return Confirmation(
         instance=instance.name,
         champion_runs=len(first.results),
@@ -170,7 +177,7 @@ def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: 
         challenger_runs=len(second.results),
         challenger_passed=sum(result.passed for result in second.results),
         p_value=pico(p),
-        is_regression=p * among * MICRO <= rules.confirm_p,
+        is_regression=is_worse and p * among * MICRO <= rules.confirm_p,
         champion_score=sum(result.score for result in first.results) if told else None,
         challenger_score=sum(result.score for result in second.results) if told else None,
     )
@@ -194,24 +201,30 @@ def _family(
 
 
 def _p(sides: Sequence[_Sides], rules: Rules, tail: Tail, *, is_kind: bool) -> Fraction:
-    """One-sided p over some instances; what was not played passed in the challenger's arm or in the champion's.
+    """One-sided p over some instances: where their scores are read in two ways, the smaller of two."""
+    return min(
+        tail([divide(first, second) for first, second in found]) for found in _scores(sides, rules, is_kind=is_kind)
+    )
 
-    Where rules charge losses and a place lost a run, it is the smaller of two: such places count once more as failed.
+
+def _scores(
+    sides: Sequence[_Sides], rules: Rules, *, is_kind: bool
+) -> Iterator[list[tuple[tuple[int, ...], tuple[int, ...]]]]:
+    """Scores of the champion and the challenger on each instance; what was not played passed in one arm alone.
+
+    With `is_kind` that is the challenger's. Where rules charge losses and a place lost a run, the scores come a second
+    time, with such places as failed.
     """
     unplayed = (0, MICRO) if is_kind else (MICRO, 0)
     is_charged = rules.charges_losses and any(each.failing != each.results for side in sides for each in side)
-    return min(
-        tail(
-            [
-                divide(
-                    first.scores(rules, MICRO, unplayed[0], is_failing=is_failing),
-                    second.scores(rules, 0, unplayed[1], is_failing=is_failing),
-                )
-                for first, second in sides
-            ]
-        )
-        for is_failing in ((False, True) if is_charged else (False,))
-    )
+    for is_failing in (False, True) if is_charged else (False,):
+        yield [
+            (
+                first.scores(rules, MICRO, unplayed[0], is_failing=is_failing),
+                second.scores(rules, 0, unplayed[1], is_failing=is_failing),
+            )
+            for first, second in sides
+        ]
 
 
 def _fresh(instance: PairedInstance, arm: Arm, benchmark: BenchmarkFrozen, rules: Rules) -> _Fresh:

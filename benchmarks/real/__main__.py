@@ -83,7 +83,7 @@ def _run(workshop: Workshop, began: float, *, write: bool) -> None:
             arms.append(arm)
     _tell(held)
     best = max(
-        (arm for arm in arms if arm.name != CONTROL),
+        arms,
         key=lambda arm: success(held[arm.name][workshop.stage.effort.training_seeds.index(arm.training_seed)][TRAINED]),
     )
     TerminalReporter().say(f"at the gate: {best.name}, training seed {best.training_seed}")

@@ -19,12 +19,14 @@ from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 from api.cli.output import TerminalReporter
 from api.course import Course
+from api.evaluations.benchmarks import renew
 from api.evaluations.evaluate import challenge, play_and_settle
 from api.queries.facts import require
 from api.sweeps.plan import site_templates
 from eventlog.events import BenchmarkFrozen, BenchmarkTemplate, Verdict
 from gate.benchmark import freeze_benchmark
 from gate.promote import freeze_into
+from gate.renewal import newest_successor
 from projections.benchmarks import BENCHMARKS
 from projections.verdicts import VERDICTS
 
@@ -69,11 +71,13 @@ def judge_at_gate(workshop: Workshop, arm: Arm) -> Verdict:
 
 
 def _benchmark(workshop: Workshop) -> BenchmarkFrozen:
-    """The benchmark of the trained task, frozen at the first call."""
+    """The benchmark of the trained task, frozen at the first call; its successor once it has judged a checkpoint."""
     stage, effort = workshop.stage, workshop.stage.effort
-    name = BENCHMARK.format(effort.sealed)
+    name = newest_successor(stage.house.views().find(BENCHMARKS), BENCHMARK.format(effort.sealed))
     if (state := stage.house.views().get(BENCHMARKS, name)) is not None:
-        return state.frozen_event()
+        verdicts = stage.house.views().find(VERDICTS).values()
+        has_judged = any(each.benchmark == name and each.decision is not None for each in verdicts)
+        return renew(stage.house, state.frozen_event(), ACTOR, rng_seed=1) if has_judged else state.frozen_event()
     (plain,) = site_templates(stage.tasks[TRAINED].environment)
     task = BenchmarkTemplate(
         template_id=plain.template_id,

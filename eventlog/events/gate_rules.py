@@ -44,7 +44,8 @@ class Rules(FrozenModel):
     one that looks worse veto a promotion at that p (0: no veto). Lost runs are played again at most `replays` times.
     `pass_budget` bounds the challenger's cost of a passed run, in micro-dollars, where no pair was passed by both arms
     (0: unbounded). With `curtails`, confirming repeats stop where no further one can change the decision. With
-    `charges_losses`, places that lost a run are charged to their arm in the test.
+    `charges_losses`, places that lost a run are charged to their arm in the test. An instance looks worse, and is
+    confirmed as a regression, only where the challenger's mean score is lower by more than `tolerated_loss`.
 
     Defaults are those of the first design, which the rules of older evaluations leave out; `Rules.default()` has the
     present one. The last four parameters belong only to the bootstrap of the seed documents.
@@ -77,6 +78,7 @@ class Rules(FrozenModel):
     pass_budget: Annotated[Count, Field(exclude_if=lambda budget: not budget)] = 0
     curtails: Annotated[bool, Field(exclude_if=lambda curtails: not curtails)] = False
     charges_losses: Annotated[bool, Field(exclude_if=lambda charges: not charges)] = False
+    tolerated_loss: Annotated[ScoreMicro, Field(exclude_if=lambda loss: not loss)] = 0
 
     @classmethod
     def seeds(cls) -> Rules:
@@ -98,6 +100,7 @@ class Rules(FrozenModel):
             pass_budget=1_000_000,
             curtails=True,
             charges_losses=True,
+            tolerated_loss=50_000,
         )
         if test != "group_sequential":
             return fixed
