@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from eventlog.blobs.postgres import without_flush
+from eventlog.codec import encode_append
 from eventlog.errors import LogBusy
 from eventlog.events import SpansKept, TraceSource
 from eventlog.store import Append, Committed, Outcome, Repeated
@@ -76,15 +78,24 @@ class _Making:
     made: TraceEvents
     append: Append
 
+    @property
+    def is_new(self) -> bool:
+        """True if the run begins here. Later parts of a trace tell the conversation again that earlier ones told."""
+        return not self.append.expect
+
 
 @dataclass
 class TraceLog:
-    """Appends spans. Thread-safe; remembers where the latest traces stand."""
+    """Appends spans. Thread-safe; remembers where the latest traces stand.
+
+    While the database takes the blobs of a request, its events are encoded.
+    """
 
     house: House
     _known: OrderedDict[tuple[str, str], TraceProgress] = field(default_factory=OrderedDict)
     _ids: int = 0
     _lock: Lock = field(default_factory=Lock)
+    _beside: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(thread_name_prefix="blobs"))
 
     def record(self, sender: TraceSender, spans: Iterable[Span], source: TraceSource) -> SpanReceipt:
         """Record spans of any traces. On return they are durable. Raises LogBusy, LogUnavailable."""
@@ -117,11 +128,11 @@ class TraceLog:
         made = list(self._make(sender, waiting, source, receipt))
         if not made:
             return {}
-        blobs = {blob.digest: blob for each in made for blob in each.made.blobs}
-        without_flush(self.house.blobs).put(list(blobs.values()))
-        outcomes = zip(made, self.house.store.append([each.append for each in made]), strict=True)
+        stored = self._beside.submit(self._put_blobs, made)
+        encoded = [encode_append(each.append) for each in made]
+        stored.result()
         again = {}
-        for each, outcome in outcomes:
+        for each, outcome in zip(made, self.house.store.append_encoded(encoded), strict=True):
             self._settle(sender, each.trace, each.made, outcome)
             if isinstance(outcome, Committed):
                 receipt.recorded += sum(len(event.spans) for event in each.made.events if isinstance(event, SpansKept))
@@ -130,6 +141,11 @@ class TraceLog:
             else:
                 again[each.trace] = waiting[each.trace]
         return again
+
+    def _put_blobs(self, made: Sequence[_Making]) -> None:
+        for are_new in (True, False):
+            blobs = {blob.digest: blob for each in made if each.is_new == are_new for blob in each.made.blobs}
+            without_flush(self.house.blobs, are_new=are_new).put(list(blobs.values()))
 
     def _make(
         self,

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 _ANY: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-_TEXTS: Final = msgspec.json.Encoder(order="sorted")
+_ALIKE: Final = msgspec.json.Encoder(order="sorted")
 
 
 def canonical_json(value: Mapping[str, object]) -> bytes:
@@ -17,10 +17,18 @@ def canonical_json(value: Mapping[str, object]) -> bytes:
 
     Raises ValueError for NaN and infinity, and UnicodeEncodeError, a ValueError too, for lone surrogates.
     """
-    return _ANY.encode(value).encode()
+    return _ALIKE.encode(value) if _is_written_alike(value) else _ANY.encode(value).encode()
 
 
-def canonical_texts(value: Mapping[str, Mapping[str, object] | str | None]) -> bytes:
-    """The same of an object and objects in it; faster where these hold texts alone, which msgspec writes alike."""
-    parts = [part for each in value.values() if isinstance(each, Mapping) for part in each.values()]
-    return _TEXTS.encode(value) if all(type(part) is str for part in parts) else canonical_json(value)
+def _is_written_alike(value: object) -> bool:
+    """True if msgspec, which is eight times as fast, writes the same: there is no number in it, at any depth."""
+    parts = [value]
+    for each in parts:  # grows while it is read
+        kind = type(each)
+        if kind is dict:
+            parts.extend(each.values())  # type: ignore[attr-defined]  # a dict
+        elif kind is list:
+            parts.extend(each)  # type: ignore[arg-type]  # a list
+        elif kind is not str and kind is not bool and each is not None:
+            return False
+    return True

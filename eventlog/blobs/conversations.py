@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import BlobDamaged, NoMessages, NotAConversation, UnstorableNumber, UnstorableText
-from .canonical_json import canonical_texts
+from .canonical_json import canonical_json
 from .contract import Blob, BlobStore, is_address
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
 
 def _canonical(message: Mapping[str, Json], parent: str | None, place: int) -> bytes:
     try:
-        return canonical_texts({"message": message, "parent": parent})
+        return canonical_json({"message": message, "parent": parent})
     except UnicodeEncodeError as error:
         raise UnstorableText(actual="a lone surrogate", where=f"message {place}") from error
     except ValueError as error:

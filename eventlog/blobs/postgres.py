@@ -44,19 +44,21 @@ class PostgresBlobs:
 
     The application's role can put and get; only the owner's role can remove bytes, by `erase` and `remove`. With
     `waits` False, a put does not wait for the disk: the append of the event that names the blob comes later in the same
-    write-ahead log and does wait, so an acknowledged event never names bytes lost in a crash.
+    write-ahead log and does wait, so an acknowledged event never names bytes lost in a crash. With `checks` False, a
+    put sends every blob without asking first which are stored, which is faster where hardly any is.
     """
 
     engine: Engine
     keys: Keys = field(default_factory=NoKeys)
     waits: bool = True
+    checks: bool = True
 
     def put(self, blobs: Iterable[Blob], *, subject: str | None = None) -> tuple[str, ...]:
-        """See BlobStore.put. Blobs that are stored and FRESH are neither encoded nor sent again."""
+        """See BlobStore.put. With `checks`, what is stored and FRESH is neither encoded nor sent again."""
         seal = sealer(self.keys, subject)
         given = [(seal.address(blob), blob) for blob in blobs]
         named = dict(reversed(given))
-        known = self._fresh(sorted(named)) if named else frozenset()
+        known = self._fresh(sorted(named)) if named and self.checks else frozenset()
         self.keep(seal.envelopes({address: blob for address, blob in named.items() if address not in known}))
         return tuple(address for address, _ in given)
 
@@ -207,9 +209,12 @@ def _envelope(row: Row[Any]) -> Envelope:
     )
 
 
-def without_flush(blobs: B) -> B:
-    """The same store for a caller that appends an event after each put; PostgresBlobs then skips the disk flush."""
-    return replace(blobs, waits=False) if isinstance(blobs, PostgresBlobs) else blobs
+def without_flush(blobs: B, *, are_new: bool = False) -> B:
+    """The same store for a caller that appends an event after each put; PostgresBlobs then skips the disk flush.
+
+    With `are_new`, what is put is hardly ever stored already, so PostgresBlobs does not ask.
+    """
+    return replace(blobs, waits=False, checks=not are_new) if isinstance(blobs, PostgresBlobs) else blobs
 
 
 def _unless_denied(error: ProgrammingError) -> None:

@@ -117,21 +117,21 @@ def in_folder(folder: Path) -> Room:
     return Room(blobs, blobs, pass_two_days, lambda keys: open_objects(url, keys))
 
 
-def in_postgres(engine: Engine, owner: Engine) -> Room:
+def in_postgres(engine: Engine, owner: Engine, *, checks: bool = True) -> Room:
     def pass_two_days() -> None:
         with owner.begin() as connection:
             connection.execute(text("UPDATE blobs SET at = at - interval '2 days'"))
 
     keys = MemoryKeys()
     return Room(
-        PostgresBlobs(engine, keys),
-        PostgresBlobs(owner, keys),
+        PostgresBlobs(engine, keys, checks=checks),
+        PostgresBlobs(owner, keys, checks=checks),
         pass_two_days,
         lambda others: PostgresBlobs(engine, others),
     )
 
 
-@pytest.fixture(params=["memory", "postgres", "folder", "s3"])
+@pytest.fixture(params=["memory", "postgres", "postgres without a check", "folder", "s3"])
 def room(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     """An empty store of each kind."""
     match request.param:
@@ -146,7 +146,7 @@ def room(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         case _:
             database: Database = request.getfixturevalue("empty_database")
             owner = open_engine(database.owner_url)
-            yield in_postgres(request.getfixturevalue("empty_engine"), owner)
+            yield in_postgres(request.getfixturevalue("empty_engine"), owner, checks=request.param == "postgres")
             owner.dispose()
 
 

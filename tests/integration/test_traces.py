@@ -352,7 +352,7 @@ def test_a_reader_may_not_send_and_an_outage_says_when_to_try_again(
         raise LogUnavailable(actual="gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(house.store), "append", fail)
+        patch.setattr(type(house.store), "append_encoded", fail)
         answer = client.post("/v1/traces", content=WHOLE, headers=JSON)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert send(client, chat(2)) == {}

@@ -51,6 +51,18 @@ def test_a_message_is_kept_in_canonical_json(message: dict[str, Any]) -> None:
     assert kept.body == canonical_json({"parent": None, "message": message})
 
 
+@given(st.dictionaries(TEXT, JSON | st.tuples(TEXT), max_size=6))
+def test_canonical_json_is_that_of_the_standard_library(value: dict[str, Any]) -> None:
+    theirs = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    assert canonical_json(value) == theirs.encode()
+
+
+@pytest.mark.parametrize("body", [{"a": ["\ud800"]}, {"\ud800": None}, {"n": math.nan}, {"n": [{"m": -math.inf}]}])
+def test_what_utf_8_or_json_cannot_say_has_no_canonical_form(body: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"surrogates|Out of range"):
+        canonical_json(body)
+
+
 @given(MESSAGES, MESSAGES, MESSAGES, SUBJECTS)
 def test_a_shared_beginning_is_kept_once(
     shared: list[dict[str, Any]], one: list[dict[str, Any]], two: list[dict[str, Any]], subject: str | None
