@@ -7,6 +7,7 @@ for that lock, then sees that the position differs from its cache's, and discard
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
@@ -35,6 +36,22 @@ Progress = Callable[[int], object]
 """Called with the position reached so far."""
 
 
+class Reached(NamedTuple):
+    """The position that was folded up to; `may_be_parked` is False if no fold is parked for certain."""
+
+    position: Position
+    may_be_parked: bool
+
+
+class _Step(NamedTuple):
+    """One batch: the target, the position reached (0: nothing was folded), and whether all folds are at the target."""
+
+    target: Position
+    reached: int
+    is_there: bool
+    may_be_parked: bool
+
+
 class Projector:
     """Keeps fold tables up to date with the log, and caches recent states. Thread-safe."""
 
@@ -48,31 +65,36 @@ class Projector:
 
     def catch_up(self, upto: Position | None = None, *, progress: Progress | None = None) -> Position:
         """Fold all events up to `upto` (default: the head), and return that position. Parked folds are skipped."""
-        target = upto
+        return self.reach(upto, progress=progress).position
+
+    def reach(self, upto: Position | None = None, *, progress: Progress | None = None) -> Reached:
+        """As `catch_up`, and whether any fold may be parked now."""
+        target, may_be_parked = upto, False
         while True:
             try:
-                target, reached, is_there = self._once(target, singly=False)
+                step = self._once(target, singly=False)
             except DBAPIError as error:
                 if is_lost(error):
                     raise
-                target, reached, is_there = self._once(target, singly=True)
-            if reached and progress is not None:
-                progress(reached)
-            if is_there:
-                return target
+                step = self._once(target, singly=True)
+            target, may_be_parked = step.target, may_be_parked or step.may_be_parked
+            if step.reached and progress is not None:
+                progress(step.reached)
+            if step.is_there:
+                return Reached(step.target, may_be_parked)
 
-    def _once(self, upto: Position | None, *, singly: bool) -> tuple[Position, int, bool]:
-        """Fold one batch. Returns the target, the position reached (0: nothing folded), and True if all are done."""
+    def _once(self, upto: Position | None, *, singly: bool) -> _Step:
+        """Fold one batch."""
         with read_connection(self._engine) as connection:
             builds, head = live_builds(connection, list(self._folds.values()))
         # if the table is empty, the whole log may have been archived
         target = upto if upto is not None else head or self._store.head()
         behind = [build for build in builds if not build.is_parked and build.position < target]
         if not behind:
-            return target, 0, True
+            return _Step(target, 0, is_there=True, may_be_parked=any(build.is_parked for build in builds))
         with self._engine.begin() as connection:
             reached, folded = self._batch(connection, behind, target, singly=singly)
-        return target, reached, reached == target and folded == len(behind)
+        return _Step(target, reached, is_there=reached == target and folded == len(behind), may_be_parked=True)
 
     def rebuild(self, names: Iterable[str], *, progress: Progress | None = None) -> tuple[Bookmark, ...]:
         """Rebuild the tables of these folds beside the live ones, then switch over; return the folds' bookmarks.

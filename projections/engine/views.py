@@ -291,9 +291,10 @@ def catch_up_views(
 
     Reading a projection that is parked before that position raises ProjectionParked.
     """
-    reached = projector.catch_up()
+    reached, may_be_parked = projector.reach()
     if as_of is not None and as_of > reached:
         raise NotThereYet(expected=as_of, actual=reached)
     upto = reached if as_of is None else as_of
-    parked = {bookmark.projection: bookmark for bookmark in bookmarks(engine) if bookmark.parked_at is not None}
+    found = bookmarks(engine) if may_be_parked else ()
+    parked = {bookmark.projection: bookmark for bookmark in found if bookmark.parked_at is not None}
     return PostgresViews(engine, store, upto, parked, projector.kept_states)
