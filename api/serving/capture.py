@@ -87,6 +87,8 @@ class Capture:
     served: Mapping[str, str]
     _known: OrderedDict[tuple[str, str], RunProgress] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
+    _has_begun: bool = False
+    """True once the log has a run that names NOTHING, which therefore stays."""
 
     def is_open(self, opening: RunOpening) -> bool:
         """True if this process knows that the run began."""
@@ -101,20 +103,23 @@ class Capture:
 
     def open_run(self, opening: RunOpening) -> None:
         """Begin the run unless it began before. Raises OthersRun, RunClosed, LogUnavailable."""
-        if self._progress(opening) is None:
-            started = self._start_event(opening)
-            stream = f"run/{opening.run}"
-            append = Append(stream=stream, events=(started,), actor=opening.actor, expect=0)
-            (outcome,) = self.house.store.append([append])
-            if isinstance(outcome, Committed):
-                self._remember(opening, RunProgress(outcome.version, 0, outcome.last))
-            else:
-                self._read(opening)
+        if self.is_open(opening):
+            return
+        started = self._start_event(opening)
+        append = Append(stream=f"run/{opening.run}", events=(started,), actor=opening.actor, expect=0)
+        (outcome,) = self.house.store.append([append])
+        if isinstance(outcome, Committed):
+            self._has_begun = True
+            self._remember(opening, RunProgress(outcome.version, 0, outcome.last))
+        else:  # it began before
+            self._read(opening)
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
         event, blobs = call_event(opening.run, call, answer, self.served)
-        without_flush(self.house.blobs).put(blobs)
+        known = self._progress(opening)
+        is_first = known is not None and not known.calls  # later ones tell again what earlier ones told
+        without_flush(self.house.blobs, are_new=is_first).put(blobs)
         self._append(opening, event)
 
     def lose(self, problem: FlywheelError) -> None:
@@ -167,7 +172,8 @@ class Capture:
             self._known.pop(_key(opening), None)
 
     def _start_event(self, opening: RunOpening) -> RunStarted:
-        self.house.blobs.put([NOTHING])
+        if not self._has_begun:
+            self.house.blobs.put([NOTHING])
         start = outside_start(opening.run, opening.group, opening.task, SWEEP, EXECUTOR, opening.weights)
         if opening.memory is None:
             return start

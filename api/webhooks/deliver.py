@@ -38,15 +38,20 @@ MOST_ATTEMPTS = 16
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5, 6 * 3600
 _TIMEOUT_S = 15.0
 _ROUND_S, _STANDBY_S = 2.0, 10.0
+_STIRRING = (*WEBHOOKS.reads, *TOPICS.values())
 _AT_ONCE = 8
 _MICRO = 1_000_000
 
 
 @dataclass(slots=True)
 class Cursors:
-    """Per webhook, the position up to which nothing is left to tell; found again after a restart."""
+    """Per webhook, the position up to which nothing is left to tell; found again after a restart.
+
+    `settled` is the position up to which no webhook has anything left.
+    """
 
     clear: dict[str, int] = field(default_factory=dict)
+    settled: Position | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +95,18 @@ def pending_deliveries(
 
 
 def deliver_round(house: House, cursors: Cursors, now: datetime) -> int:
-    """Attempt everything that is due, and record each attempt. Returns how many there were."""
+    """Attempt everything that is due, and record each attempt. Returns how many there were.
+
+    Nothing is folded while the log gets no event that a webhook could be told of, and no webhook changes.
+    """
+    if cursors.settled is not None and not house.store.may_hold(_STIRRING, after=cursors.settled):
+        return 0
     views = house.views()
     states = views.find(WEBHOOKS)
     moment = int(now.timestamp() * _MICRO)
-    due = [each for each in pending_deliveries(house.store, states, cursors, views.upto) if each.due <= moment]
+    pending = list(pending_deliveries(house.store, states, cursors, views.upto))
+    cursors.settled = None if pending else views.upto
+    due = [each for each in pending if each.due <= moment]
     if not due:
         return 0
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:

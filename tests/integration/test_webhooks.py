@@ -135,6 +135,24 @@ def test_what_came_before_a_webhook_or_after_its_end_is_not_told(empty_house: Ho
     assert deliver_round(telling, Cursors(), NOW) == 0
 
 
+def test_while_nothing_concerns_a_webhook_nothing_is_folded_and_what_comes_later_is_told(
+    telling: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(telling, sample("ChampionPointed"))
+    cursors = Cursors()
+    assert [deliver_round(telling, cursors, NOW) for _ in range(2)] == [1, 0]
+    append(telling, sample("TokenRevoked"))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(telling), "views", lambda _: pytest.fail("the log was folded"))
+        assert deliver_round(telling, cursors, NOW) == 0
+    append(telling, sample("VerdictReached"))
+    assert [deliver_round(telling, cursors, NOW) for _ in range(2)] == [1, 0]
+    add(telling, receiver.url, "late")
+    append(telling, sample("ChampionPointed"))
+    assert deliver_round(telling, cursors, NOW) == 2
+    assert len(receiver.got) == 4
+
+
 @pytest.mark.parametrize("answer", [500, 400, 410, 302])
 def test_a_refusal_is_tried_again_after_a_pause_and_a_redirect_is_not_followed(
     telling: House, receiver: Receiver, answer: int
