@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 from weakref import finalize
@@ -22,6 +22,7 @@ from projections.access import TokenState
 from projections.runs import OUTSIDE
 
 from ..house import House
+from ..serving.adapter_upstream import proxied_upstream
 from ..serving.call_terms import CallTerms, configured_terms, local_terms
 from ..serving.calls import ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
@@ -30,7 +31,7 @@ from ..serving.errors import BadCall, PromptTooLarge, RunMisnamed, RunUnnamed, U
 from ..serving.forwarding import Forwarding
 from ..serving.local_upstream import DeployedModels, LocalChampion, LocalUpstream
 from ..serving.told_memory import HEADER, MemoryTeller, with_memory
-from ..serving.upstream import AnyUpstream, check_upstream, open_upstream, served_tokens
+from ..serving.upstream import AnyUpstream, check_upstream, served_tokens
 from .access import admit_token
 from .admission import ByteLease, lease_bytes
 from .as_of import house_of, mark
@@ -51,8 +52,9 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     house: House = app.state.house
     champion: LocalChampion | None = app.state.champion
     app.state.memory = MemoryTeller(house)
+    opened = ExitStack()
     if champion is None:
-        app.state.upstream = open_upstream(house.settings)
+        app.state.upstream = opened.enter_context(proxied_upstream(house))
         app.state.capture = Capture(house, served_tokens(house.settings))
         app.state.terms = configured_terms(house.settings)
     else:
@@ -60,11 +62,12 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.upstream = LocalUpstream(models, champion.has_logprobs)
         app.state.capture = Capture(house, champion.tokens)
         app.state.terms = local_terms(has_logprobs=champion.has_logprobs)
-    try:
-        yield
-    finally:
-        if app.state.upstream is not None:
-            await app.state.upstream.aclose()
+    with opened:
+        try:
+            yield
+        finally:
+            if app.state.upstream is not None:
+                await app.state.upstream.aclose()
 
 
 def routes() -> list[Route]:

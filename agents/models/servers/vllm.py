@@ -7,7 +7,7 @@ where logprobs are trained on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from threading import Condition
@@ -68,8 +68,7 @@ class VllmServer:
         with self._turn:
             model = self._models.get(weights)
             if model is None:
-                name = self._settings.model if weights == BASE else _served_name(self._settings.model, weights)
-                named = self._settings.model_copy(update={"model": name})
+                named = self._settings.model_copy(update={"model": self.served_name(weights)})
                 model = self._models[weights] = VllmModel(self, weights, OpenAI(named, self._patience))
         with self.hold(weights):
             return model
@@ -101,17 +100,27 @@ class VllmServer:
             self._turn.wait()
         else:
             del self._loaded[idle]
-            self._endpoint.tell("unload_lora_adapter", {"lora_name": self._name(idle)})
+            with suppress(ModelUnknown):  # the server was restarted since
+                self._endpoint.tell("unload_lora_adapter", {"lora_name": self.served_name(idle)})
         return False
 
+    def load_again(self, weights: str) -> None:
+        """Have the server load weights that it has lost: it was restarted. Raises as `model_of`."""
+        with self._turn:
+            self._tell(weights)
+
     def _load(self, weights: str) -> None:
+        self._tell(weights)
+        self._loaded[weights] = 0
+
+    def _tell(self, weights: str) -> None:
         """Check a checkpoint's digest and base, and have the server load it."""
         folder = read_checkpoint(self._adapters.folder_of(weights), weights)
         folder.check()
         if folder.base != self._adapters.base:
             actual, expected = f"it was trained on the base {folder.base}", f"one trained on {self._adapters.base}"
             raise AdapterUnfit(path=folder.path, actual=actual, expected=expected)
-        body = {"lora_name": self._name(weights), "lora_path": str(self._adapters.place_of(folder.path))}
+        body = {"lora_name": self.served_name(weights), "lora_path": str(self._adapters.place_of(folder.path))}
         try:
             self._endpoint.tell("load_lora_adapter", body)
         except ModelUnknown as problem:
@@ -119,10 +128,11 @@ class VllmServer:
         except RequestRejected as problem:
             if _LOADED not in str(problem.facts["said"]):  # another process loaded it, under the same digest
                 raise
-        self._loaded[weights] = 0
 
-    def _name(self, weights: str) -> str:
-        return _served_name(self._settings.model, weights)
+    def served_name(self, weights: str) -> str:
+        """The name by which the server knows some weights."""
+        model = self._settings.model
+        return model if weights == BASE else f"{model}+{weights[:_SHOWN]}"
 
     def close(self) -> None:
         """Close all connections. What the server has loaded stays."""
@@ -151,12 +161,14 @@ class VllmModel:
     def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete. Weights that left the server are loaded again. Raises as `VllmServer.model_of`."""
         with self._server.hold(self.weights):
+            try:
+                return self._model.complete(request)
+            except ModelUnknown:
+                if self.weights == BASE:
+                    raise
+                self._server.load_again(self.weights)
             return self._model.complete(request)
 
     def close(self) -> None:
         """Close its connections."""
         self._model.close()
-
-
-def _served_name(base: str, weights: str) -> str:
-    return f"{base}+{weights[:_SHOWN]}"

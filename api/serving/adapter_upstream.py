@@ -1,0 +1,183 @@
+"""A vLLM server that loads adapters, behind the proxy: the champion and artifacts by name, each by its own weights."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Final, Protocol
+
+from anyio import CancelScope, CapacityLimiter, to_thread
+
+from agents.models.errors import ModelFailure
+from agents.models.local.network import BASE
+from agents.models.servers.vllm import VllmServer
+from eventlog.errors import WeightsFailure
+from eventlog.events import artifact_name
+
+from ..house import House
+from ..queries.champion import show_champion
+from ..sweeps.models import weights_endpoint
+from ..training.weights import folders_of
+from .dialects import Api, CallDialect
+from .errors import UpstreamAnswered, UpstreamLost
+from .local_upstream import CHAMPION
+from .named_models import NamedModels
+from .upstream import AnyUpstream, StreamEvent, Upstream, open_upstream
+
+_THREADS: Final = 64
+"""Calls that may wait at once for an adapter to be loaded."""
+
+
+class WeightNames(Protocol):
+    """Names of models, each of which stands for some weights."""
+
+    def list_names(self) -> tuple[str, ...]:
+        """The names. May read the log."""
+        ...
+
+    def weights_of(self, name: str) -> str:
+        """The weights that a name stands for. May read the log. Raises UnknownModel."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointNames:
+    """Names at an endpoint: the model that it serves, which is the base, the champion, and artifacts on that base."""
+
+    model: str
+    artifacts: NamedModels
+
+    def list_names(self) -> tuple[str, ...]:
+        """See WeightNames."""
+        return (self.model, CHAMPION, *self.artifacts.list_names())
+
+    def weights_of(self, name: str) -> str:
+        """See WeightNames. Raises NoChampion besides."""
+        if name == self.model:
+            return BASE
+        if name != CHAMPION:
+            return self.artifacts.weights_of(name)
+        champion = show_champion(self.artifacts.house.views()).champion.pointed_artifact()
+        return self.artifacts.weights_of(artifact_name(champion.weights, champion.memory.upto))
+
+
+@dataclass(frozen=True)
+class AdapterUpstream:
+    """The endpoint of FLYWHEEL_MODEL_BASE. See AnyUpstream. If it `hides_weights`, answers name the model as asked.
+
+    Weights are loaded there at their first use, once their digest is checked, and again where the server was restarted.
+    """
+
+    upstream: Upstream
+    server: VllmServer
+    names: WeightNames
+    hides_weights: bool = False
+    threads: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(_THREADS))
+
+    @property
+    def api(self) -> Api:
+        """See AnyUpstream."""
+        return self.upstream.api
+
+    @property
+    def url(self) -> str:
+        """See AnyUpstream."""
+        return self.upstream.url
+
+    @property
+    def model(self) -> str:
+        """See AnyUpstream."""
+        return self.upstream.model
+
+    def speaks(self, api: Api) -> bool:
+        """See AnyUpstream."""
+        return self.upstream.speaks(api)
+
+    def list_models(self) -> tuple[str, ...]:
+        """See AnyUpstream."""
+        return self.names.list_names()
+
+    def weights_of(self, model: str) -> str:
+        """See AnyUpstream."""
+        return self.names.weights_of(model)
+
+    async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
+        """See Upstream.ask. Raises UnknownModel besides."""
+        async with self._loaded(str(body["model"])) as weights:
+            sent = {**body, "model": self.server.served_name(weights)}
+            try:
+                found = await self.upstream.ask(dialect, sent, headers)
+            except UpstreamAnswered as problem:
+                await self._load_again(weights, problem)
+                found = await self.upstream.ask(dialect, sent, headers)
+        return {**found, "model": body["model"]} if self.hides_weights else found
+
+    @asynccontextmanager
+    async def stream(
+        self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+        """See Upstream.stream. Raises UnknownModel besides."""
+        asked = str(body["model"])
+        async with self._loaded(asked) as weights, AsyncExitStack() as stack:
+            served = self.server.served_name(weights)
+            sent = {**body, "model": served}
+            try:
+                events = await stack.enter_async_context(self.upstream.stream(dialect, sent, headers))
+            except UpstreamAnswered as problem:
+                await self._load_again(weights, problem)
+                events = await stack.enter_async_context(self.upstream.stream(dialect, sent, headers))
+            yield _renamed(events, served, asked) if self.hides_weights else events
+
+    async def aclose(self) -> None:
+        """Close the connections of calls; whoever opened the server of adapters closes it."""
+        await self.upstream.aclose()
+
+    @asynccontextmanager
+    async def _loaded(self, model: str) -> AsyncIterator[str]:
+        """The weights of a name, which stay loaded until the block ends. Raises UnknownModel, UpstreamLost."""
+        weights = await to_thread.run_sync(self.names.weights_of, model)
+        holding = self.server.hold(weights)
+        await to_thread.run_sync(self._enter, holding, limiter=self.threads)
+        try:
+            yield weights
+        finally:
+            with CancelScope(shield=True):
+                await to_thread.run_sync(holding.__exit__, None, None, None)
+
+    def _enter(self, holding: AbstractContextManager[None]) -> None:
+        try:
+            holding.__enter__()
+        except (ModelFailure, WeightsFailure) as problem:
+            raise UpstreamLost(url=self.url, actual=str(problem)) from problem
+
+    async def _load_again(self, weights: str, problem: UpstreamAnswered) -> None:
+        """Have a server that does not know an adapter load it. Raises the problem where that is not the reason."""
+        if weights == BASE or problem.facts["actual"] != HTTPStatus.NOT_FOUND:
+            raise problem
+        try:
+            await to_thread.run_sync(self.server.load_again, weights, limiter=self.threads)
+        except (ModelFailure, WeightsFailure) as failure:
+            raise UpstreamLost(url=self.url, actual=str(failure)) from failure
+
+
+async def _renamed(events: AsyncIterator[StreamEvent], served: str, asked: str) -> AsyncIterator[StreamEvent]:
+    async for event in events:
+        raw = event.raw.replace(served.encode(), asked.encode())
+        yield replace(event, raw=raw, data=event.data.replace(served, asked))
+
+
+@contextmanager
+def proxied_upstream(house: House) -> Iterator[AnyUpstream | None]:
+    """What the proxy forwards to: the endpoint of the settings, by weights if it is said to load them; None: none.
+
+    Raises BadEndpoint.
+    """
+    settings, upstream = house.settings, open_upstream(house.settings)
+    if upstream is None or settings.model_base is None:
+        yield upstream
+        return
+    with weights_endpoint(settings, None, folders_of(house)) as server:
+        names = EndpointNames(upstream.model, NamedModels(house, settings.model_base, server.model_of))
+        yield AdapterUpstream(upstream, server, names)
