@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from agents.executors.errors import NotServed
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
-from agents.models.local.network import BASE
 from agents.models.model import Model
+from agents.models.servers.vllm import VllmServer
 
 from ..settings import Settings
-from ..sweeps.models import local_folder, local_host
+from ..sweeps.models import local_folder, local_host, weights_endpoint
+from .adapter_upstream import AdapterUpstream
 from .call_terms import CallTerms, configured_terms, local_terms
 from .errors import UnknownModel
 from .local_upstream import LocalUpstream
@@ -67,11 +67,12 @@ class RunModels(Protocol):
 
 @dataclass(frozen=True)
 class ServerModels:
-    """The model server of the settings. What weights it has is not known here, unless it is said to load them."""
+    """The model server of the settings. Only with `server`, where it loads checkpoints, its weights are known here."""
 
     settings: Settings
     upstream: Upstream
     terms: CallTerms
+    server: VllmServer | None = None
     base: None = None
     offers_logprobs: bool = False
 
@@ -86,19 +87,20 @@ class ServerModels:
         return served_tokens(self.settings)
 
     def load(self, weights: str) -> None:
-        """See RunModels. An endpoint of FLYWHEEL_MODEL_BASE loads checkpoints for policies, and not yet for agents."""
-        if self.settings.model_base is not None and weights != BASE:
-            expected = f"{BASE}, which is all that an agent has of a model server; FLYWHEEL_MODEL=transformers:FOLDER"
-            raise NotServed(actual=weights, expected=f"{expected} serves checkpoints too")
+        """See RunModels. Raises ModelFailure besides."""
+        if self.server is not None:
+            self.server.model_of(weights)
 
     def upstream_for(self, weights: str) -> AnyUpstream:
-        """See RunModels."""
-        self.load(weights)
-        return self.upstream
+        """See RunModels. The agent is not told by which weights it is answered."""
+        if self.server is None:
+            return self.upstream
+        pinned = PinnedModel(self.name, weights, self.server.model_of(weights))
+        return AdapterUpstream(self.upstream, self.server, pinned, hides_weights=True)
 
-    def recorded_as(self, weights: str) -> str | None:  # noqa: ARG002
+    def recorded_as(self, weights: str) -> str | None:
         """See RunModels."""
-        return None
+        return None if self.server is None else self.server.served_name(weights)
 
     async def aclose(self) -> None:
         """See RunModels."""
@@ -185,12 +187,23 @@ def run_models(
 ) -> AbstractContextManager[RunModels] | None:
     """What answers for the `model`, else for that of the settings; None if none is named.
 
-    A base model in this process has checkpoints from `folder_of`. Entering it raises what local_host raises.
+    A base model in this process, and an endpoint of FLYWHEEL_MODEL_BASE, have checkpoints from `folder_of`. Entering it
+    raises what local_host raises, and BadEndpoint.
     """
     if local_folder(settings, model) is not None:
         return _local(settings, model, folder_of)
     upstream = open_upstream(settings)
-    return None if upstream is None else nullcontext(ServerModels(settings, upstream, configured_terms(settings)))
+    return None if upstream is None else _at_server(settings, upstream, folder_of)
+
+
+@contextmanager
+def _at_server(settings: Settings, upstream: Upstream, folder_of: FolderOf) -> Iterator[RunModels]:
+    terms = configured_terms(settings)
+    if settings.model_base is None:
+        yield ServerModels(settings, upstream, terms)
+        return
+    with weights_endpoint(settings, None, folder_of) as server:
+        yield ServerModels(settings, upstream, terms, server)
 
 
 @contextmanager

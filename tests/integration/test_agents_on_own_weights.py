@@ -23,9 +23,11 @@ from api.datasets import freeze
 from api.settings import Settings
 from api.sweeps.executors import Way, executor_of, options_of, recorded_as, worker_of
 from eventlog.blobs import MemoryBlobs
+from eventlog.errors import CheckpointMissing
 from eventlog.events import GrpoQuery, ModelCalled, RewardGraded, SeedsRule, SftQuery, SweepPlanned, Template
 from eventlog.weights_folder import Base
 from projections.datasets.row_columns import Kind
+from tests.model_server import model_server
 from tests.own_site import OwnSite, serve_own_site
 from tests.tiny import make_base, planted_checkpoint
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
@@ -161,6 +163,35 @@ def test_weights_that_are_not_served_are_refused_before_anything_is_played(
         refuse_unserved(executor, [forget_everything("base")[0], forget_everything(saved.digest)[0]])
         with pytest.raises(NotServed, match="expected one of a checkpoint that was saved"):
             refuse_unserved(executor, [forget_everything("e" * 64)[0]])
+
+
+_OPENAI_ONLY = AGENT.partition("    message = ")[0].replace("both dialects", "one dialect")
+CHATTING = f"{_OPENAI_ONLY}    assert found['model'] == model\n"
+
+
+def test_an_agent_before_a_server_that_loads_checkpoints_is_answered_by_its_runs_and_not_told_which(
+    tmp_path: Path, shop: OwnSite, base: Base, saved: Checkpoint
+) -> None:
+    (tmp_path / "chatting.py").write_text(CHATTING, "utf-8")
+    store, blobs = a_store(), MemoryBlobs()
+    todo = [*jobs("base", "plain")[:1], *jobs(saved.digest, "tuned")[:1]]
+    with model_server(lambda asked: str(asked.body["model"])) as server:
+        settings = Settings(model="m1", model_url=server.url, model_base=base.digest, model_token_ids=True)
+        agent = read_agent("python:chatting:ask", tmp_path)
+        opening = executor_of(Way.PLAN, settings, agent=agent, folder_of=lambda digest: saved.path.parent / digest)
+        with opening as executor, EnvClient(shop.url, shop.token) as client:
+            refuse_unserved(executor, [job.artifact for job in todo])
+            with pytest.raises(CheckpointMissing):
+                refuse_unserved(executor, [forget_everything("e" * 64)[0]])
+            server.loaded.clear()  # it was restarted
+            for job in todo:
+                rollout(job, store, blobs, Means(client, BOOK, SeedsRule(), stopwatch, executor))
+    served = f"m1+{saved.digest[:12]}"
+    calls = [each.event for each in store.read() if isinstance(each.event, ModelCalled)]
+    assert [call.model for call in calls] == ["m1", served]
+    said = [json.loads(blobs.get(call.completion).body)["samples"][0]["text"] for call in calls]
+    assert said == ["m1", served]
+    assert [*server.loaded] == [served]
 
 
 def test_an_agent_before_another_base_is_another_agent(tmp_path: Path, base: Base, saved: Checkpoint) -> None:
