@@ -105,7 +105,7 @@ class AdapterUpstream:
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """See Upstream.ask. Raises UnknownModel besides."""
-        async with self._loaded(str(body["model"])) as weights:
+        async with self._hold_weights(str(body["model"])) as weights:
             sent = {**body, "model": self.server.served_name(weights)}
             try:
                 found = await self.upstream.ask(dialect, sent, headers)
@@ -120,7 +120,7 @@ class AdapterUpstream:
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """See Upstream.stream. Raises UnknownModel besides."""
         asked = str(body["model"])
-        async with self._loaded(asked) as weights, AsyncExitStack() as stack:
+        async with self._hold_weights(asked) as weights, AsyncExitStack() as stack:
             served = self.server.served_name(weights)
             sent = {**body, "model": served}
             try:
@@ -128,14 +128,14 @@ class AdapterUpstream:
             except UpstreamAnswered as problem:
                 await self._load_again(weights, problem)
                 events = await stack.enter_async_context(self.upstream.stream(dialect, sent, headers))
-            yield _renamed(events, served, asked) if self.hides_weights else events
+            yield _rename_events(events, served, asked) if self.hides_weights else events
 
     async def aclose(self) -> None:
         """Close the connections of calls; whoever opened the server of adapters closes it."""
         await self.upstream.aclose()
 
     @asynccontextmanager
-    async def _loaded(self, model: str) -> AsyncIterator[str]:
+    async def _hold_weights(self, model: str) -> AsyncIterator[str]:
         """The weights of a name, which stay loaded until the block ends. Raises UnknownModel, UpstreamLost."""
         weights = await to_thread.run_sync(self.names.weights_of, model)
         holding = self.server.hold(weights)
@@ -162,7 +162,7 @@ class AdapterUpstream:
             raise UpstreamLost(url=self.url, actual=str(failure)) from failure
 
 
-async def _renamed(events: AsyncIterator[StreamEvent], served: str, asked: str) -> AsyncIterator[StreamEvent]:
+async def _rename_events(events: AsyncIterator[StreamEvent], served: str, asked: str) -> AsyncIterator[StreamEvent]:
     async for event in events:
         raw = event.raw.replace(served.encode(), asked.encode())
         yield replace(event, raw=raw, data=event.data.replace(served, asked))

@@ -217,6 +217,11 @@ def bookmarks(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Bookma
         yield Bookmark(row.projection, row.version, Position(row.position), row.parked_at, row.parked_error)
 
 
+def parked_bookmarks(engine: Engine) -> dict[str, Bookmark]:
+    """The bookmarks of the folds that are parked, by projection."""
+    return {each.projection: each for each in bookmarks(engine) if each.parked_at is not None}
+
+
 def lags(engine: Engine, folds: Sequence[AnyFold] = ALL) -> Iterator[Lag]:
     """The lag of each projection behind the head, by the database's clock; position 0 if it was never folded."""
     with read_connection(engine) as connection:

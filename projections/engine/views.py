@@ -14,7 +14,7 @@ from eventlog.database import read_connection
 from eventlog.store import EventStore, Position
 
 from ..errors import NotThereYet, ProjectionParked
-from .builds import LIVE, Bookmark, bookmarks
+from .builds import LIVE, Bookmark, parked_bookmarks
 from .kept_states import BuildStates, KeptStates, changed_keys, find_kept
 from .key_ranges import keys_before, keys_within
 from .paging import PAGE
@@ -295,6 +295,5 @@ def catch_up_views(
     if as_of is not None and as_of > reached:
         raise NotThereYet(expected=as_of, actual=reached)
     upto = reached if as_of is None else as_of
-    found = bookmarks(engine) if may_be_parked else ()
-    parked = {bookmark.projection: bookmark for bookmark in found if bookmark.parked_at is not None}
+    parked = parked_bookmarks(engine) if may_be_parked else {}
     return PostgresViews(engine, store, upto, parked, projector.kept_states)
