@@ -40,10 +40,11 @@ def train_trl(
     config: GrpoConfig,
     emit: Emit,
 ) -> PeftModel:
-    """Train on batches of groups of rows, all of equal size. Raises GroupsUneven.
+    """Train on batches of groups of rows, all of equal size. Raises GroupsUneven, NotSupported.
 
     `reference` holds the reference log-probabilities of each row.
     """
+    _refuse_passes(start, batches)
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_grpo_trainer(policy.model, start, rows, batches, reference, config, folder)
         return run_trainer(trainer, emit, _measures)
@@ -71,6 +72,15 @@ def make_grpo_trainer(
         reward_funcs=logged_reward,
         rollout_func=Replay(rows.frame, batches),
     )
+
+
+def _refuse_passes(start: StageStart, batches: Batches) -> None:
+    """Raise NotSupported if a step has more rows than one pass: TRL takes the loss over a whole step."""
+    own = max(sum(map(len, batch)) for batch in batches) // start.device.processes
+    if own > start.rows_per_pass:
+        actual = f"a step of {own} rows, of which {start.rows_per_pass} go through the model at once"
+        expected = f"rows_per_pass and memory for {own}, fewer groups_per_step, or backend own"
+        raise NotSupported(backend="trl", actual=actual, expected=expected)
 
 
 def _refuse_split_runs(rows: TrainingRows, config: GrpoConfig) -> None:

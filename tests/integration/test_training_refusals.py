@@ -96,6 +96,21 @@ def test_uneven_groups_are_for_the_own_backend_alone(tmp_path: Path, base: Base,
     refused(tmp_path, request(tmp_path, base, "grpo", even[1:], config), errors.GroupsUneven)
 
 
+def test_the_backend_trl_takes_a_step_at_once_or_not_at_all(tmp_path: Path, base: Base, even: Rows) -> None:
+    config = GRPO.model_copy(update={"backend": "trl", "rows_per_pass": 7})
+    with pytest.raises(errors.NotSupported, match="a step of 8 rows, of which 7 go through the model at once"):
+        run_stage(request(tmp_path, base, "grpo", even, config), lambda _line: None)
+    assert not (tmp_path / "checkpoints").exists()
+
+
+def test_runs_of_several_rows_are_for_the_own_backend_or_for_bnpo(tmp_path: Path, base: Base, even: Rows) -> None:
+    split = [even[0] | {"run": even[1]["run"]}, *even[1:]]
+    config = GRPO.model_copy(update={"backend": "trl", "aggregation": "grpo"})
+    with pytest.raises(errors.NotSupported, match="its 11 runs are 12 rows"):
+        run_stage(request(tmp_path, base, "grpo", split, config), lambda _line: None)
+    assert not (tmp_path / "checkpoints").exists()
+
+
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer.json", "chat_template.jinja", "model.safetensors"])
 def test_half_a_base_is_refused(tmp_path: Path, base: Base, even: Rows, missing: str) -> None:
     asked = request(tmp_path, base, "grpo", even, GRPO)
