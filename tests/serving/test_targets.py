@@ -56,7 +56,12 @@ for asked in json.loads(sys.stdin.read()):
     try:
         if not found:
             served.load()
-        choice = served.predict(asked)["choices"][0]
+        answer = served.predict(asked)
+        if not isinstance(answer, dict):
+            error = json.loads(answer.body)["error"]
+            found.append(f"{answer.status_code} {error['type']}: {error['message']}")
+            continue
+        choice = answer["choices"][0]
         found.append(choice["message"]["content"])
         drawn.append([each["id"] for each in (choice.get("logprobs") or {"content": []})["content"]])
     except Exception as problem:
@@ -123,7 +128,8 @@ def test_a_modal_app_takes_a_challenger_with_each_request_and_never_answers_by_t
     found = play(made, "modal", [{**ASK, **each} for each in further])
     assert len({*found[:3]}) == 3
     assert found[3] == found[0]
-    errors = ["ReferenceMissing", "ChallengerUnfit", "ReferenceUnmounted", "ChallengerAmbiguous"]
+    kinds = ("ReferenceMissing", "ChallengerUnfit", "ReferenceUnmounted", "ChallengerAmbiguous")
+    errors = [f"400 {kind}" for kind in kinds]
     assert [each.partition(":")[0] for each in found[4:]] == errors
 
 
@@ -140,7 +146,7 @@ def test_a_truss_carries_its_model_and_has_the_adapter_of_its_environment(volume
         FLYWHEEL_LORA_ADAPTER="store:/adapter.gguf",
     )
     assert fixed != plain
-    assert other.startswith("ChallengerAmbiguous")
+    assert other.startswith("400 ChallengerAmbiguous")
     config = (made / "config.yaml").read_text()
     assert "bundled_packages_dir: packages" in config
     assert "xllamacpp==" in config

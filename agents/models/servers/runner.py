@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Lock
@@ -20,23 +21,32 @@ GGUF: Final = b"GGUF"
 MOST_SERVERS: Final = 2
 """Servers in memory: the base's and that of the challenger that was asked last."""
 _CHUNK: Final = 1 << 20
+_DIGESTS: Final = 64
+"""Digests of files that are remembered, so that no request waits for gigabytes to be read again."""
 
 Start = Callable[[Sequence[str], int], Any]
 """Starts a server with the arguments of a plan and a context of so many tokens."""
 
 
 def look_up_file(path: PurePosixPath) -> Artefact | None:
-    """The file or folder at a path, with the digest of a file's bytes."""
+    """The file or folder at a path, with the digest of a file's bytes, which are read once until the file changes."""
     place = Path(path)
     if place.is_dir():
         return Artefact(is_folder=True, digest="")
     if not place.is_file():
         return None
+    state = place.stat()
+    digest = _digest_in_state(place, (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
+    return Artefact(is_folder=False, digest=digest)
+
+
+@lru_cache(_DIGESTS)
+def _digest_in_state(place: Path, _state: tuple[int, ...]) -> str:
     content = sha256()
     with place.open("rb") as file:
         while piece := file.read(_CHUNK):
             content.update(piece)
-    return Artefact(is_folder=False, digest=content.hexdigest())
+    return content.hexdigest()
 
 
 def start_server(arguments: Sequence[str], context: int) -> Any:
