@@ -164,23 +164,28 @@ def _judge(
 
 
 def _confirmation(instance: PairedInstance, sides: _Sides, rules: Rules, among: int, *, is_kind: bool) -> Confirmation:
-    p, (first, second) = _p([sides], rules, lower_tail, is_kind=is_kind), sides
+    readings = [(found, lower_tail([divide(*found)])) for (found,) in _scores([sides], rules, is_kind=is_kind)]
+    first, second = sides
     told = rules.regression_by == "score"
-    is_worse = any(
-        sum(one) - sum(other) > rules.tolerated_loss * len(one)
-        for ((one, other),) in _scores([sides], rules, is_kind=is_kind)
-    )
     return Confirmation(
         instance=instance.name,
         champion_runs=len(first.results),
         champion_passed=sum(result.passed for result in first.results),
         challenger_runs=len(second.results),
         challenger_passed=sum(result.passed for result in second.results),
-        p_value=pico(p),
-        is_regression=is_worse and p * among * MICRO <= rules.confirm_p,
+        p_value=pico(min(p for _, p in readings)),
+        is_regression=any(
+            p * among * MICRO <= rules.confirm_p and _loses_more(found, rules.tolerated_loss) for found, p in readings
+        ),
         champion_score=sum(result.score for result in first.results) if told else None,
         challenger_score=sum(result.score for result in second.results) if told else None,
     )
+
+
+def _loses_more(scores: tuple[tuple[int, ...], tuple[int, ...]], tolerated: int) -> bool:
+    """True if the challenger loses more than is tolerated in the mean; where nothing is, p alone decides."""
+    champion, challenger = scores
+    return not tolerated or sum(champion) - sum(challenger) > tolerated * len(champion)
 
 
 def _family(

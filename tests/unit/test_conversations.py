@@ -51,7 +51,10 @@ def test_a_message_is_kept_in_canonical_json(message: dict[str, Any]) -> None:
     assert kept.body == canonical_json({"parent": None, "message": message})
 
 
-@given(st.dictionaries(TEXT, JSON | st.tuples(TEXT), max_size=6))
+KEYED: Any = st.dictionaries(st.integers() | st.none() | st.booleans(), TEXT, max_size=1)
+
+
+@given(st.dictionaries(TEXT, JSON | st.tuples(TEXT) | KEYED, max_size=6) | KEYED)
 def test_canonical_json_is_that_of_the_standard_library(value: dict[str, Any]) -> None:
     theirs = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
     assert canonical_json(value) == theirs.encode()
@@ -61,6 +64,13 @@ def test_canonical_json_is_that_of_the_standard_library(value: dict[str, Any]) -
 def test_what_utf_8_or_json_cannot_say_has_no_canonical_form(body: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"surrogates|Out of range"):
         canonical_json(body)
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    endless: dict[str, Any] = {}
+    endless["more"] = [endless]
+    with pytest.raises(ValueError, match="Circular"):
+        canonical_json(endless)
 
 
 @given(MESSAGES, MESSAGES, MESSAGES, SUBJECTS)

@@ -82,6 +82,30 @@ def test_what_looked_much_worse_and_is_a_little_worse_in_fresh_repeats_is_no_reg
     assert promoted.regressions == ()
 
 
+def test_without_tolerance_p_alone_confirms_as_it_did_when_older_verdicts_were_reached() -> None:
+    """p takes scores in fiftieths: eleven fall below the champion's by rounding, though the sum is higher."""
+    frozen = benchmark(sealed=GAINS + 1)
+    champion = fresh(an_arm(frozen, "champion", [0] * GAINS + [ONE]), [[490_000] * 12])
+    challenger = fresh(an_arm(frozen, "challenger", [ONE] * GAINS + [0]), [[489_000] * 11 + [509_000]])
+    assert [judge(champion, challenger, frozen, rules, FIRST).decision for rules in (STRICT, TOLERANT)] == [
+        "hold",
+        "promote",
+    ]
+
+
+def test_a_template_that_loses_as_a_whole_vetoes_however_little() -> None:
+    frozen = benchmark(sealed=20, templates=("t1", "t2"))
+    before, after = [0] * 20 + [HALF_PAID] * 20, [ONE] * 20 + [HALF_PAID - 20_000] * 20
+    rules = TOLERANT.model_copy(update={"family_p": 50_000})
+    arms = []
+    for name, scores in (("champion", before), ("challenger", after)):
+        places = {("t2", seed, 1 + repeat): Result(scores[20], False, 1) for seed in range(20) for repeat in range(12)}
+        arms.append(replace(an_arm(frozen, name, scores), confirming=places))
+    found = judge(arms[0], arms[1], frozen, rules, FIRST)
+    assert (found.decision, found.screened) == ("hold", ())
+    assert [each.template for each in found.families if each.is_worse] == ["t2"]
+
+
 def test_repeats_that_are_missing_are_no_small_loss() -> None:
     frozen = benchmark(sealed=GAINS + 1)
     champion = an_arm(frozen, "champion", [0] * GAINS + [ONE])
