@@ -129,8 +129,10 @@ class TraceLog:
         if not made:
             return {}
         stored = self._beside.submit(self._put_blobs, made)
-        encoded = [encode_append(each.append) for each in made]
-        stored.result()
+        try:
+            encoded = [encode_append(each.append) for each in made]
+        finally:
+            stored.result()
         again = {}
         for each, outcome in zip(made, self.house.store.append_encoded(encoded), strict=True):
             self._settle(sender, each.trace, each.made, outcome)

@@ -52,17 +52,16 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
     house: House = app.state.house
     champion: LocalChampion | None = app.state.champion
     app.state.memory = MemoryTeller(house)
-    opened = ExitStack()
-    if champion is None:
-        app.state.upstream = opened.enter_context(proxied_upstream(house))
-        app.state.capture = Capture(house, served_tokens(house.settings))
-        app.state.terms = configured_terms(house.settings)
-    else:
-        models = DeployedModels(champion.deployment, champion.artifacts)
-        app.state.upstream = LocalUpstream(models, champion.has_logprobs)
-        app.state.capture = Capture(house, champion.tokens)
-        app.state.terms = local_terms(has_logprobs=champion.has_logprobs)
-    with opened:
+    with ExitStack() as opened:
+        if champion is None:
+            app.state.upstream = opened.enter_context(proxied_upstream(house))
+            app.state.capture = Capture(house, served_tokens(house.settings))
+            app.state.terms = configured_terms(house.settings)
+        else:
+            models = DeployedModels(champion.deployment, champion.artifacts)
+            app.state.upstream = LocalUpstream(models, champion.has_logprobs)
+            app.state.capture = Capture(house, champion.tokens)
+            app.state.terms = local_terms(has_logprobs=champion.has_logprobs)
         try:
             yield
         finally:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
-from anyio import CancelScope, CapacityLimiter, to_thread
+from anyio import CapacityLimiter, to_thread
+from sqlalchemy.exc import SQLAlchemyError
 
-from agents.models.errors import ModelFailure
 from agents.models.local.network import BASE
 from agents.models.servers.vllm import VllmServer
-from eventlog.errors import WeightsFailure
-from eventlog.events import artifact_name
+from eventlog.errors import FlywheelError
 
 from ..house import House
 from ..queries.champion import show_champion
@@ -59,8 +61,8 @@ class EndpointNames:
             return BASE
         if name != CHAMPION:
             return self.artifacts.weights_of(name)
-        champion = show_champion(self.artifacts.house.views()).champion.pointed_artifact()
-        return self.artifacts.weights_of(artifact_name(champion.weights, champion.memory.upto))
+        views = self.artifacts.house.views()
+        return self.artifacts.served_weights(views, show_champion(views).champion.pointed_artifact().weights, name)
 
 
 @dataclass(frozen=True)
@@ -138,34 +140,37 @@ class AdapterUpstream:
     async def _hold_weights(self, model: str) -> AsyncIterator[str]:
         """The weights of a name, which stay loaded until the block ends. Raises UnknownModel, UpstreamLost."""
         weights = await to_thread.run_sync(self.names.weights_of, model)
+        if weights == BASE:
+            yield weights
+            return
         holding = self.server.hold(weights)
-        await to_thread.run_sync(self._enter, holding, limiter=self.threads)
+        await to_thread.run_sync(self._load, holding.__enter__, limiter=self.threads)
         try:
             yield weights
         finally:
-            with CancelScope(shield=True):
-                await to_thread.run_sync(holding.__exit__, None, None, None)
+            holding.__exit__(None, None, None)
 
-    def _enter(self, holding: AbstractContextManager[None]) -> None:
+    def _load(self, load: Callable[[], object]) -> None:
+        """Whatever keeps weights from being loaded is no fault of the caller. Raises UpstreamLost."""
         try:
-            holding.__enter__()
-        except (ModelFailure, WeightsFailure) as problem:
+            load()
+        except (FlywheelError, SQLAlchemyError, OSError) as problem:
             raise UpstreamLost(url=self.url, actual=str(problem)) from problem
 
     async def _load_again(self, weights: str, problem: UpstreamAnswered) -> None:
         """Have a server that does not know an adapter load it. Raises the problem where that is not the reason."""
         if weights == BASE or problem.facts["actual"] != HTTPStatus.NOT_FOUND:
             raise problem
-        try:
-            await to_thread.run_sync(self.server.load_again, weights, limiter=self.threads)
-        except (ModelFailure, WeightsFailure) as failure:
-            raise UpstreamLost(url=self.url, actual=str(failure)) from failure
+        again = partial(self.server.load_again, weights)
+        await to_thread.run_sync(self._load, again, limiter=self.threads)
 
 
 async def _rename_events(events: AsyncIterator[StreamEvent], served: str, asked: str) -> AsyncIterator[StreamEvent]:
+    """The events with the model's field as it was asked; in a text of the answer its quotation marks are escaped."""
+    field, told = re.compile(rf'"model"\s*:\s*"{re.escape(served)}"'), f'"model":{json.dumps(asked)}'
     async for event in events:
-        raw = event.raw.replace(served.encode(), asked.encode())
-        yield replace(event, raw=raw, data=event.data.replace(served, asked))
+        raw = field.sub(lambda _: told, event.raw.decode("utf-8", "surrogateescape"))
+        yield replace(event, raw=raw.encode("utf-8", "surrogateescape"), data=field.sub(lambda _: told, event.data))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Final
 from agents.models.local.network import BASE
 from agents.models.model import Model
 from eventlog.events import artifact_name
+from projections.engine.views import Views
 
 from ..errors import Unknown
 from ..house import House
@@ -40,10 +41,14 @@ class NamedModels:
         named, views = _NAME.fullmatch(name), self.house.views()
         if named is None or int(named["upto"]) > views.upto:
             raise UnknownModel(actual=name, expected=_EXPECTED)
-        if named["base"]:
+        return BASE if named["base"] else self.served_weights(views, named["digest"], name)
+
+    def served_weights(self, views: Views, weights: str, name: str) -> str:
+        """The weights of a digest or its beginning. Raises UnknownModel, with `name`, if they are not on this base."""
+        if weights == BASE:
             return BASE
         try:
-            state = find_weights(views, named["digest"])
+            state = find_weights(views, weights)
         except Unknown as problem:
             raise UnknownModel(actual=name, expected=_EXPECTED) from problem
         if state.is_base or state.base != self.base:

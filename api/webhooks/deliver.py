@@ -38,7 +38,8 @@ MOST_ATTEMPTS = 16
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 5, 6 * 3600
 _TIMEOUT_S = 15.0
 _ROUND_S, _STANDBY_S = 2.0, 10.0
-_STIRRING = (*WEBHOOKS.reads, *TOPICS.values())
+_IDLE_ROUNDS = 15
+_STIRRING = (*WEBHOOKS.types, *TOPICS.values())
 _AT_ONCE = 8
 _MICRO = 1_000_000
 
@@ -47,11 +48,12 @@ _MICRO = 1_000_000
 class Cursors:
     """Per webhook, the position up to which nothing is left to tell; found again after a restart.
 
-    `settled` is the position up to which no webhook has anything left.
+    `settled` is the position up to which no webhook has anything left, `idle` the number of rounds since the last fold.
     """
 
     clear: dict[str, int] = field(default_factory=dict)
     settled: Position | None = None
+    idle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +99,14 @@ def pending_deliveries(
 def deliver_round(house: House, cursors: Cursors, now: datetime) -> int:
     """Attempt everything that is due, and record each attempt. Returns how many there were.
 
-    Nothing is folded while the log gets no event that a webhook could be told of, and no webhook changes.
+    While the log gets no event that a webhook could be told of, and no webhook changes, only some rounds fold: so that
+    projections are not far behind where nobody reads.
     """
-    if cursors.settled is not None and not house.store.may_hold(_STIRRING, after=cursors.settled):
+    is_idle = cursors.settled is not None and not house.store.may_hold(_STIRRING, after=cursors.settled)
+    if is_idle and cursors.idle < _IDLE_ROUNDS:
+        cursors.idle += 1
         return 0
+    cursors.idle = 0
     views = house.views()
     states = views.find(WEBHOOKS)
     moment = int(now.timestamp() * _MICRO)

@@ -38,7 +38,7 @@ BENCHMARK: Final = "sums-sealed-{}"
 """Name of the benchmark, with its number of sealed instances."""
 
 ASKED: Final = tuple(range(31_000, 31_020))
-"""Seeds of the questions that the served champion is asked through the proxy; nothing else is played at them."""
+"""Seeds of the questions that the served champion is asked through the proxy; nothing is trained or chosen by them."""
 
 _SERVING: Final = re.compile(r"Serving on (http://[0-9.]+:[0-9]+)")
 _FLYWHEEL: Final = (sys.executable, "-c", "from api.cli.main import main; main()")
@@ -76,7 +76,7 @@ def _benchmark(workshop: Workshop) -> BenchmarkFrozen:
     name = newest_successor(stage.house.views().find(BENCHMARKS), BENCHMARK.format(effort.sealed))
     if (state := stage.house.views().get(BENCHMARKS, name)) is not None:
         verdicts = stage.house.views().find(VERDICTS).values()
-        has_judged = any(each.benchmark == name and each.decision is not None for each in verdicts)
+        has_judged = any(each.benchmark == name and each.decision in {"promote", "hold"} for each in verdicts)
         return renew(stage.house, state.frozen_event(), ACTOR, rng_seed=1) if has_judged else state.frozen_event()
     (plain,) = site_templates(stage.tasks[TRAINED].environment)
     task = BenchmarkTemplate(

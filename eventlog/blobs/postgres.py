@@ -21,6 +21,9 @@ _PAGE = 1000
 _AT_ONCE = 8 * 2**20
 """Maximum bytes of bodies in one statement, unless a single body is larger."""
 
+_LARGE = 32 * 1024
+"""Bytes of a body from which on asking whether it is stored is cheap beside sending it."""
+
 _T = TypeVar("_T")
 B = TypeVar("B")
 _DENIED = "42501"
@@ -45,7 +48,7 @@ class PostgresBlobs:
     The application's role can put and get; only the owner's role can remove bytes, by `erase` and `remove`. With
     `waits` False, a put does not wait for the disk: the append of the event that names the blob comes later in the same
     write-ahead log and does wait, so an acknowledged event never names bytes lost in a crash. With `checks` False, a
-    put sends every blob without asking first which are stored, which is faster where hardly any is.
+    put asks which blobs are stored only of large ones, which is faster where hardly any is.
     """
 
     engine: Engine
@@ -58,7 +61,8 @@ class PostgresBlobs:
         seal = sealer(self.keys, subject)
         given = [(seal.address(blob), blob) for blob in blobs]
         named = dict(reversed(given))
-        known = self._fresh(sorted(named)) if named and self.checks else frozenset()
+        asked = sorted(address for address, blob in named.items() if self.checks or len(blob.body) > _LARGE)
+        known = self._fresh(asked) if asked else frozenset()
         self.keep(seal.envelopes({address: blob for address, blob in named.items() if address not in known}))
         return tuple(address for address, _ in given)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path, PurePosixPath
+from threading import Event
 from typing import Any
 
 import pytest
@@ -104,6 +105,29 @@ def test_a_server_that_was_restarted_loads_its_adapters_again(
         server.loaded.clear()
         assert said(found, third) == f"m1+{third[:12]}"  # another one left, which the server had lost
     assert [*server.loaded] == [f"m1+{third[:12]}"]
+
+
+def test_while_one_checkpoint_is_loaded_others_answer(
+    server: ModelServer, base: Base, saved: dict[str, Checkpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, _ = saved
+    is_loading, may_end = Event(), Event()
+    with closing(opened(server, base, saved)) as found, ThreadPoolExecutor(2) as threads:
+        load = found._tell
+
+        def slowly(weights: str) -> None:
+            if weights == other:
+                is_loading.set()
+                assert may_end.wait(20)
+            load(weights)
+
+        monkeypatch.setattr(found, "_tell", slowly)
+        waiting = [threads.submit(said, found, other) for _ in range(2)]
+        assert is_loading.wait(20)
+        assert said(found, one) == f"m1+{one[:12]}"
+        assert not any(each.done() for each in waiting)
+        may_end.set()
+        assert {each.result() for each in waiting} == {f"m1+{other[:12]}"}
 
 
 def test_a_changed_checkpoint_or_one_of_another_base_is_never_loaded(

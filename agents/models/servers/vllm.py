@@ -58,6 +58,7 @@ class VllmServer:
         )
         self._models: dict[str, VllmModel] = {}
         self._loaded: dict[str, int] = {}  # requests under way, in the order of last use
+        self._moving: set[str] = set()  # weights that are being loaded or unloaded
         self._turn = Condition()
 
     def model_of(self, weights: str) -> VllmModel:
@@ -79,11 +80,8 @@ class VllmServer:
         if weights == BASE:
             yield
             return
-        with self._turn:
-            while weights not in self._loaded:  # another thread may load them while this one waits
-                if self._has_room():
-                    self._load(weights)
-            self._loaded[weights] = self._loaded.pop(weights, 0) + 1
+        while not self._take(weights):
+            pass
         try:
             yield
         finally:
@@ -91,27 +89,47 @@ class VllmServer:
                 self._loaded[weights] -= 1
                 self._turn.notify_all()
 
-    def _has_room(self) -> bool:
-        """True if another adapter may be loaded. Otherwise the oldest idle one is unloaded, or one is waited for."""
-        if len(self._loaded) < max(1, self._adapters.most):
-            return True
-        idle = next((name for name, requests in self._loaded.items() if not requests), None)
-        if idle is None:
-            self._turn.wait()
-        else:
-            del self._loaded[idle]
-            with suppress(ModelUnknown):  # the server was restarted since
-                self._endpoint.tell("unload_lora_adapter", {"lora_name": self.served_name(idle)})
+    def _take(self, weights: str) -> bool:
+        """Count a request of loaded weights; False after a step towards it: a load, an eviction, or a wait.
+
+        The server is told without the lock, so that requests of other weights begin and end meanwhile.
+        """
+        with self._turn:
+            if weights in self._loaded:
+                self._loaded[weights] = self._loaded.pop(weights) + 1
+                return True
+            moved = self._next_to_move(weights)
+            if moved is None:
+                self._turn.wait()
+                return False
+            self._moving.add(moved)
+            self._loaded.pop(moved, None)
+        is_there = False
+        try:
+            if moved == weights:
+                self._tell(weights)
+                is_there = True
+            else:
+                with suppress(ModelUnknown):  # the server was restarted since
+                    self._endpoint.tell("unload_lora_adapter", {"lora_name": self.served_name(moved)})
+        finally:
+            with self._turn:
+                self._moving.remove(moved)
+                self._loaded.update({weights: 0} if is_there else {})
+                self._turn.notify_all()
         return False
+
+    def _next_to_move(self, weights: str) -> str | None:
+        """These weights where there is room for them, else the oldest idle ones, which leave; None: wait."""
+        if weights in self._moving:
+            return None
+        if len(self._loaded) + len(self._moving) < max(1, self._adapters.most):
+            return weights
+        return next((name for name, requests in self._loaded.items() if not requests), None)
 
     def load_again(self, weights: str) -> None:
         """Have the server load weights that it has lost: it was restarted. Raises as `model_of`."""
-        with self._turn:
-            self._tell(weights)
-
-    def _load(self, weights: str) -> None:
         self._tell(weights)
-        self._loaded[weights] = 0
 
     def _tell(self, weights: str) -> None:
         """Check a checkpoint's digest and base, and have the server load it."""
