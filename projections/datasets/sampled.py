@@ -109,9 +109,9 @@ class Stretch:
 def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
     """A call with the tokens of its completion blob, or the reason to refuse it."""
     found = _completion(body)
-    if found is None or not found.samples:
-        return "unreadable"
-    sample = found.samples[0]  # the sample that the agent acted on
+    sample = _only_sample(found)
+    if found is None or isinstance(sample, str):
+        return str(sample)
     if not found.prompt_token_ids or not sample.token_ids:
         return "no_token_ids"
     if found.tokenizer is None or found.chat_template is None:
@@ -150,9 +150,9 @@ def read_demonstrated(
     returns the messages at an address, None if they are more than text.
     """
     found = _completion(body)
-    if found is None or not found.samples:
-        return "unreadable"
-    sample = found.samples[0]
+    sample = _only_sample(found)
+    if found is None or isinstance(sample, str):
+        return str(sample)
     if found.prompt_token_ids or sample.token_ids:
         return "sampled"
     if sample.tool_calls or not sample.text:  # nothing but thoughts, which are not kept
@@ -194,6 +194,13 @@ def _completion(body: bytes) -> _Completion | None:
         except (ValueError, RecursionError):
             return None
     return found
+
+
+def _only_sample(found: _Completion | None) -> _Sample | str:
+    """The sample that the agent acted on; the reason to refuse the call if there is none, or which it was is unknown."""
+    if found is None or not found.samples:
+        return "unreadable"
+    return "several_samples" if len(found.samples) > 1 else found.samples[0]
 
 
 def unfit_for_ratio(call: SampledCall) -> str | None:

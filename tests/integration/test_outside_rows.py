@@ -13,7 +13,7 @@ import pytest
 from api.cli.main import run_command
 from api.datasets.freeze import build_dataset
 from api.house import House
-from eventlog.events import GrpoQuery, Query, SftQuery
+from eventlog.events import GrpoQuery, ModelCalled, Query, SftQuery
 from tests.conftest import Database
 from tests.integration.test_capture_proxy import MODEL, Proxy, proxied
 from tests.model_server import LOGPROB, model_server
@@ -70,6 +70,23 @@ def test_a_query_takes_the_runs_that_the_tokens_it_names_began(proxy: Proxy) -> 
     assert {value for row in compared for value in row["logprobs"]} == {LOGPROB}
     imitated, refused = rows(SftQuery(runs="policy", outside=("agent",)))
     assert ({row["run"] for row in imitated}, len(imitated), refused) == ({"ext-1"}, 2, {"below_score": 1})
+
+
+def test_a_call_for_several_answers_is_kept_whole_and_its_run_is_refused_by_name(proxy: Proxy) -> None:
+    address, token, house = proxy
+    tokens: dict[str, Any] = {"model_tokenizer": TOKENIZER, "model_chat_template": TEMPLATE, "model_uncut": True}
+    with model_server(lambda _: "maybe") as upstream, proxied(house, upstream, token, **tokens) as (other, *_):
+        client = openai.OpenAI(base_url=f"{other}/ext-3/v1", api_key=token, max_retries=0)
+        answer = client.chat.completions.create(model=MODEL, messages=[{"role": "user", "content": "Shall I?"}], n=2)
+    assert [choice.message.content for choice in answer.choices] == ["maybe", "maybe"]
+    (called,) = (each.event for each in house.store.read(stream="run/ext-3") if isinstance(each.event, ModelCalled))
+    samples = json.loads(house.blobs.get(called.completion).body)["samples"]
+    assert [(each["text"], len(each["token_ids"]), len(each["logprobs"])) for each in samples] == [("maybe", 5, 5)] * 2
+    reward = {"score": 1, "passed": True}
+    url, headers = f"{address}/v1/runs/ext-3/reward", {"Authorization": f"Bearer {token}"}
+    httpx2.post(url, json=reward, headers=headers).raise_for_status()
+    made = build_dataset(house.store, house.blobs, house.views(), SftQuery(runs="policy", outside=("agent",)))
+    assert {item.reason: item.runs for item in made.refused} == {"below_score": 1, "several_samples": 1}
 
 
 def test_the_command_takes_none_unless_it_is_told_and_shows_them_beforehand(

@@ -190,9 +190,17 @@ def test_the_reward_that_the_query_names_is_the_one_that_is_compared_and_judged(
     assert frame["score"].to_list() == [0, 0]
 
 
+def twice(call: PolicyCall) -> PolicyCall:
+    """The call, answered twice."""
+    plain = json.loads(call.blob().body)
+    return PolicyCall(body=json.dumps({**plain, "samples": plain["samples"] * 2}).encode())
+
+
 PLANTED: list[tuple[str, dict[str, Any]]] = [
     ("unreadable", {"calls": (PolicyCall(body=b"no json"),)}),
     ("unreadable", {"calls": (PolicyCall(body=b'{"samples": []}'),)}),
+    ("several_samples", {"calls": (twice(PolicyCall()),)}),
+    ("several_samples", {"calls": (PolicyCall(), twice(replace(SECOND, ids=None, prompt=None)))}),
     ("no_token_ids", {"calls": (PolicyCall(ids=None),)}),
     ("no_token_ids", {"calls": (PolicyCall(prompt=None),)}),
     ("no_token_ids", {"calls": (PolicyCall(), replace(SECOND, ids=None))}),
