@@ -47,6 +47,7 @@ from .course_options import refuse_memoryless
 from .output import ERR, AsJson, TerminalReporter, emit_json, open_project, print_facts, say
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import MaxParallel, Timeout, dialect_from, refuse_idle
+from .sweep_setup import call_model_first
 
 EXIT_CODES = {"promote": 0, "hold": 2, "void": 3}
 
@@ -122,11 +123,12 @@ def run_gate(
                 log=house.store,
                 agent=playing_agent,
                 sight=sight_of(sight, executor),
-            ) as doing,
+            ) as playing,
         ):
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
+            doing = call_model_first(playing)
             _warn(own, frozen, chosen)
             pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])

@@ -42,6 +42,7 @@ from .rounds import RoundsReporter
 from .run_slow import BaseOf, SiblingsOf, StagesOf, WarmUpOf, course_of, go_slowly, refuse_other_weights, warming_of
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import MaxParallel, Tasks, Timeout, VerifySteps, dialect_from
+from .sweep_setup import call_model_first
 
 
 class Loop(StrEnum):
@@ -204,7 +205,8 @@ def _go(
         agent=agent,
         sight=sight,
     )
-    with playing as doing, reporter.show_live():
+    with playing as executor:
+        doing = call_model_first(executor)
         follows_plan = doing.name not in PLANLESS
         pinned = None if suite is None else pin_suite(house, client, site, suite, follows_plan=follows_plan)
         controller = Controller(
@@ -219,7 +221,8 @@ def _go(
             is_turn_over=is_turn_over,
             suite=pinned,
         )
-        return controller.run()
+        with reporter.show_live():
+            return controller.run()
 
 
 def _keep_what_passed(house: House, site: str) -> None:

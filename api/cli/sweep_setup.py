@@ -118,6 +118,14 @@ def call_first(ready: SweepSetup, *, needs_logprobs: bool) -> SweepSetup:
     return replace(ready, executor=ask_first(ready.executor, lambda _: not needs_logprobs and go_without_logprobs()))
 
 
+def call_model_first(executor: Executor) -> Executor:
+    """Ask a policy's model one question before runs depend on it; on a terminal, whether to play without logprobs.
+
+    Returns the executor to play with. Raises ModelFailure.
+    """
+    return ask_first(executor, lambda _: go_without_logprobs())
+
+
 def go_without_logprobs() -> bool:
     """Ask on a terminal whether to play without logprobs; elsewhere False."""
     question = "The endpoint returns no logprobs, so its runs cannot be trained on with GRPO. Play without them?"

@@ -35,7 +35,6 @@ from ..house import House
 from ..serving.reactor import react
 from ..sweeps.advisor import advisor_of
 from ..sweeps.executors import View, Way, executor_of
-from ..sweeps.first_call import ask_first
 from ..sweeps.models import weights_endpoint
 from ..sweeps.step_checks import Checking, Watching, check_nothing, refuse_unchecked, watching_of
 from ..sweeps.worker import ROLES, Controlling, Reacting, Role, see_site, work
@@ -45,7 +44,7 @@ from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, playe
 from .output import TerminalReporter, open_project
 from .sites import AdminPort, AdminUrl, DialectFile, Port, SandboxId, SuiteOf, Url
 from .sweep_options import How, MaxParallel, VerifySteps, dialect_from
-from .sweep_setup import go_without_logprobs
+from .sweep_setup import call_model_first
 from .worker_notices import PlayedCount, TellNotice, notice_as_json, notice_as_text, tell_notice
 
 
@@ -219,7 +218,7 @@ def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:
         sight=asked.sight,
     )
     executor = stack.enter_context(playing)
-    executor = ask_first(executor, lambda _: go_without_logprobs()) if is_runner else executor
+    executor = call_model_first(executor) if is_runner else executor
     checks = asked.course.verify_steps
     checking = _step_checks(house, placed.environment, asked.site, stack) if checks else check_nothing
     asking = advisor_of(house.settings, reporter.say, timeout_s=asked.terms.timeout_s, is_asked=is_runner)

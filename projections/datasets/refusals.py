@@ -28,7 +28,7 @@ REFUSALS: Mapping[str, str] = {
     "flat": "its siblings' rewards differ too little; play more siblings with `flywheel rollout sweep --variance-seek`",
     "mixed_shaping": "its siblings' shaped returns come from two formulas; grade them again with one",
     "unreadable": "the model's answer is not stored as a completion; record it as described in docs/datasets.md",
-    "several_samples": "its caller asked for several answers to one prompt, and which of them it acted on is unknown; ask"
+    "several_samples": "its caller asked for several answers to one prompt, and which it acted on is unknown; ask"
     " for one answer a call (n=1)",
     "sampled": "a model sampled it, so its text is never tokenised again; use --runs policy",
     "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true;"

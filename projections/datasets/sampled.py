@@ -197,7 +197,7 @@ def _completion(body: bytes) -> _Completion | None:
 
 
 def _only_sample(found: _Completion | None) -> _Sample | str:
-    """The sample that the agent acted on; the reason to refuse the call if there is none, or which it was is unknown."""
+    """The sample that the agent acted on; the reason to refuse the call if none is, or if one of several is."""
     if found is None or not found.samples:
         return "unreadable"
     return "several_samples" if len(found.samples) > 1 else found.samples[0]
