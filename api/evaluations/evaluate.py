@@ -37,7 +37,7 @@ from gate.units import order_anew
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews, Views
-from projections.runs import PLANLESS
+from projections.runs import PLANLESS, is_agent
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import CONTROLLER, Course
@@ -201,14 +201,25 @@ def _refuse_other(house: House, evaluation: str, executor: Executor) -> Evaluati
     """Return how it was opened, and raise OtherExecutor if that was for another executor: one must play both arms."""
     opened, (name, _) = find_opening(house.store, evaluation), recorded_as(executor)
     if opened.executor != name:
-        options = "--loop slow" if opened.executor in PLANLESS else options_of(opened)
         raise OtherExecutor(
             what=f"The evaluation {evaluation}",
             expected=describe_executor(opened.executor),
             actual=describe_executor(name),
-            way_out=f"Run `flywheel run {options}`.",
+            way_out=f"Run `flywheel run {_options_of_loop(opened)}`.",
         )
     return opened
+
+
+def _options_of_loop(opened: EvaluationOpened) -> str:
+    """Options of the loop that opened an evaluation: the slow one trained the challenger, the fast one gave it memory.
+
+    The log has the agent of an evaluation by its digest alone, so its text is a placeholder.
+    """
+    if opened.champion.weights == opened.challenger.weights:
+        return options_of(opened)
+    if is_agent(opened.executor):
+        return f"--loop slow {options_of(opened)} --base FOLDER"
+    return "--loop slow" if opened.executor in PLANLESS else options_of(opened)
 
 
 def _settle(house: House, evaluation: str) -> tuple[Decision, tuple[MissingVerdict, ...]]:

@@ -217,18 +217,26 @@ def test_a_benchmark_that_can_only_void_or_lacks_tasks_is_succeeded_at_fresh_see
     assert (opened.benchmark, opened.challenge, opened.alpha) == ("marketplace-2", 1, 5_000)
 
 
-@pytest.mark.parametrize(("executor", "options"), [("browser", "--executor browser"), ("policy", "--loop slow")])
-def test_an_evaluation_that_was_opened_for_another_executor_is_refused(
-    client: EnvClient, empty_house: House, executor: str, options: str
+@pytest.mark.parametrize(
+    ("executor", "weights", "options"),
+    [
+        ("browser", "base", "--executor browser"),
+        ("policy", "base", "--executor policy"),
+        ("policy", "c" * 64, "--loop slow"),
+        ("agent:0123", "base", "--agent AGENT"),
+        ("agent:0123", "c" * 64, "--loop slow --agent AGENT --base FOLDER"),
+    ],
+)
+def test_an_evaluation_of_another_executor_is_refused_and_the_loop_that_opened_it_is_named(
+    client: EnvClient, empty_house: House, executor: str, weights: str, options: str
 ) -> None:
     frozen = freeze_benchmark(
         first_benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1
     )
     freeze_into(empty_house.store, frozen, "controller")
-    open_evaluation(
-        empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", executor=executor
-    )
-    with pytest.raises(OtherExecutor, match=f"flywheel run {options}"):
+    judged = BY_HAND.model_copy(update={"weights": weights})
+    open_evaluation(empty_house.store, "eval-1", frozen, PRESENT, judged, COURSE.rules, "controller", executor=executor)
+    with pytest.raises(OtherExecutor, match=f"`flywheel run {options}`"):
         play_and_settle(empty_house, client, "eval-1", COURSE, Watching())
 
 
