@@ -13,6 +13,9 @@ class CourseState(FoldState, frozen=True, kw_only=True):
     `closed` is why it ended, `closed_since` at which position; None while it is open. A course that is opened again
     after its end goes on: it keeps its beginning, and `ended` counts its ends. `number` counts the courses of this
     environment and loop.
+
+    Where both loops have turns, `turns` counts those that this course was given, `turn_since` is the position at which
+    the last one was chosen, and `turn_reason` why; None where no turn was given.
     """
 
     course: str = ""
@@ -29,6 +32,9 @@ class CourseState(FoldState, frozen=True, kw_only=True):
     closed: str | None = None
     closed_since: int | None = None
     ended: int = 0
+    turns: int = 0
+    turn_since: int | None = None
+    turn_reason: str | None = None
 
     @property
     def is_open(self) -> bool:
@@ -56,12 +62,23 @@ def _open(state: CourseState, row: EventRow) -> CourseState:
         minutes=row.maybe_number("budget.minutes"),
         verdicts=row.maybe_number("budget.verdicts"),
         ended=state.ended if is_same else 0,
+        turns=state.turns if is_same else 0,
+        turn_since=state.turn_since if is_same else None,
+        turn_reason=state.turn_reason if is_same else None,
     )
+
+
+def _choose(state: CourseState, row: EventRow) -> CourseState:
+    if not state.number or row.text(f"{state.loop}.course") != state.course:
+        return state
+    return replace(state, turns=state.turns + 1, turn_since=row.position, turn_reason=row.text("reason"))
 
 
 def _fold(state: CourseState, row: EventRow) -> CourseState:
     if row.type == "CourseOpened":
         return _open(state, row)
+    if row.type == "LoopChosen":
+        return _choose(state, row)
     if not state.is_open or state.course != row.text("course"):
         return state
     return replace(state, closed=row.text("why"), closed_since=row.position, ended=state.ended + 1)
@@ -69,7 +86,7 @@ def _fold(state: CourseState, row: EventRow) -> CourseState:
 
 COURSES = Fold(
     name="courses",
-    version=4,
+    version=5,
     reads={
         "CourseOpened": (
             "course",
@@ -82,6 +99,7 @@ COURSES = Fold(
             "budget.verdicts",
         ),
         "CourseClosed": ("course", "environment", "loop", "why"),
+        "LoopChosen": ("environment", "loop", "reason", "fast.course", "slow.course"),
     },
     initial=CourseState(),
     key=lambda row: course_key(row.text("environment"), row.text("loop")),

@@ -8,13 +8,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from projections.courses import CourseState
 from projections.engine.views import PostgresViews
 from projections.evaluations import EVALUATIONS
 from projections.verdicts import VERDICTS
 
 from ..house import House
 from ..queries.benchmarks import pick_benchmarks
-from ..queries.courses import list_courses
+from ..queries.courses import describe_turn, list_courses
 from ..queries.overview import show_overview
 from ..queries.runs import count_ended_runs
 from ..queries.success import SuccessCurve, success_curves
@@ -96,9 +97,13 @@ def list_work(house: House, views: PostgresViews) -> tuple[Work, ...]:
 def _courses(views: PostgresViews) -> list[Work]:
     found = (course for course in list_courses(views, limit=_LISTED).courses if course.is_open)
     return [
-        Work("course", f"{course.loop} loop on {course.environment}", None, {}, None, None, f"course {course.number}")
+        Work("course", f"{course.loop} loop on {course.environment}", None, {}, None, None, _says(course))
         for course in found
     ]
+
+
+def _says(course: CourseState) -> str:
+    return "; ".join(filter(None, (f"course {course.number}", describe_turn(course))))
 
 
 def _sweeps(house: House, views: PostgresViews) -> list[Work]:

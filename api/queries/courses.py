@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import msgspec
 
 from eventlog.events import CourseLoop
@@ -12,6 +15,15 @@ from projections.memories import candidacies
 from .facts import find_state
 from .history import Since, page_history
 from .paging import page_after
+
+
+_REASONS: Final[Mapping[str, str]] = {
+    "other_ended": "the other loop had ended",
+    "no_base": "the slow loop had no base model",
+    "untried": "it had not had a turn",
+    "worth": "it was worth more for its cost",
+}
+"""What each reason of a choice between both loops says."""
 
 
 class CoursePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +58,14 @@ def show_course(
     state = find_state(views, COURSES, key, what="course", way_out="List them with GET /v1/courses.")
     history, following = page_history(views, COURSES, key, after=after, limit=limit)
     return CourseAnswer(course=state, history=history, next=following)
+
+
+def describe_turn(course: CourseState) -> str:
+    """The last turn that a course was given, and why; empty where loops have no turns."""
+    if course.turn_reason is None:
+        return ""
+    why = _REASONS.get(course.turn_reason, course.turn_reason)
+    return f"turn {course.turns}, chosen at {course.turn_since} because {why}"
 
 
 def last_course(views: Views, site: str, loop: CourseLoop = "fast") -> CourseState | None:

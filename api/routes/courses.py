@@ -29,7 +29,9 @@ def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> R
 
     The place of a course is its loop and its environment, such as `fast/shop`. `rounds`, `runs`,
     `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended and
-    `closed_since` at which position; both are null while it is open. `opened_at` is in microseconds since 1970.
+    `closed_since` at which position; both are null while it is open. `ended` counts its ends: a course that is opened again goes on. `opened_at` is in
+    microseconds since 1970. Where both loops have turns, `turns` counts those of this course; `turn_since` is the
+    position at which the last one was chosen, `turn_reason` why: `untried`, `worth`, `other_ended` or `no_base`.
     """
     return reply(queries.list_courses(views, after=after, limit=limit))
 

@@ -21,7 +21,7 @@ from api.controllers.budgets import (
 )
 from api.controllers.slow_next import SlowCourse
 from api.course import Course
-from api.queries.courses import last_course, pieces_retired_in_course, present_course
+from api.queries.courses import describe_turn, last_course, pieces_retired_in_course, present_course
 from eventlog.events import EventsDisowned, PairedRule, RewriteLost
 from eventlog.memory import MemoryStore
 from projections.courses import COURSES
@@ -304,6 +304,23 @@ def test_the_courses_of_both_loops_are_counted_and_closed_apart() -> None:
         ("c-1", 1, 5),
         ("s-2", 2, None),
     ]
+
+
+def test_a_choice_between_loops_and_its_reason_are_shown_with_the_course_that_has_the_turn() -> None:
+    def a_choice(loop: str, reason: str, slow: str = "s-1") -> Any:
+        record = {"turns": 1, "cost": 5, "recent_gain": 1, "recent_cost": 5}
+        records = {name: {"course": course, **record} for name, course in (("fast", "c-1"), ("slow", slow))}
+        return sample("LoopChosen", environment="marketplace", loop=loop, reason=reason, **records)
+
+    begun = (a_course(), a_course("s-1", loop="slow"))
+    chosen = (a_choice("fast", "untried"), a_choice("slow", "untried"), a_choice("slow", "worth"))
+    found = states(COURSES, *begun, *chosen, a_choice("slow", "worth", "s-0"))
+    fast, slow = found["fast/marketplace"], found["slow/marketplace"]
+    assert (fast.turns, fast.turn_since, fast.turn_reason) == (1, 3, "untried")
+    assert describe_turn(slow) == "turn 2, chosen at 5 because it was worth more for its cost"
+    assert only(COURSES, *begun[:1], chosen[0], a_close(), a_course()).turns == 1
+    later = only(COURSES, *begun[:1], chosen[0], a_close(), a_course("c-2"))
+    assert (later.turns, describe_turn(later)) == (0, "")
 
 
 def test_a_course_of_the_slow_loop_bounds_and_closes_no_other() -> None:
