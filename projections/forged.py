@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from .engine.projection import EventRow, Fold, FoldState
+from .runs import OUTSIDE
 
 OUTSIDER: Final = "api:"
 """How the actor of what a token's holder appends begins."""
@@ -21,7 +22,6 @@ NEVER_FROM_A_TOKEN: Final = (
     "SuiteRegistered",
     "SweepPlanned",
     "SweepEnded",
-    "ModelCalled",
     "SpansKept",
     "StepVerified",
     "JudgeOpined",
@@ -84,6 +84,9 @@ NEVER_FROM_A_TOKEN: Final = (
 )
 """The event types that the holder of a token may not have written, but for `EventsDisowned`, which no fold reads."""
 
+_OUTSIDE_ALONE: Final = "ModelCalled"
+"""The event type that the holder of a token may have written about a run from outside, and about no run of ours."""
+
 
 class ForgedState(FoldState, frozen=True, kw_only=True):
     """A forged event that was not disowned; `at` is in microseconds since 1970."""
@@ -109,11 +112,16 @@ def forged_key(position: int) -> str:
     return f"{position:020d}"
 
 
+def _is_forged(row: EventRow) -> bool:
+    is_theirs = row.type == _OUTSIDE_ALONE and row.stream.startswith(f"run/{OUTSIDE}")
+    return row.actor.startswith(OUTSIDER) and not is_theirs
+
+
 FORGED = Fold(
     name="forged",
-    version=1,
-    reads=dict.fromkeys(NEVER_FROM_A_TOKEN, ()),
+    version=2,
+    reads=dict.fromkeys((*NEVER_FROM_A_TOKEN, _OUTSIDE_ALONE), ()),
     initial=ForgedState(),
-    key=lambda row: forged_key(row.position) if row.actor.startswith(OUTSIDER) else None,
+    key=lambda row: forged_key(row.position) if _is_forged(row) else None,
     fold=_fold,
 )

@@ -11,4 +11,5 @@ class NoLogprobs(FlywheelError):
 
 
 class NotServed(FlywheelError):
-    """No model serves the weights {actual}: expected one of {expected}. Serve the checkpoint and name its model in the settings first."""
+    """No model serves the weights {actual}: expected one of {expected}. Name a model that loads checkpoints: set FLYWHEEL_MODEL to
+    transformers: and the folder of their base, or FLYWHEEL_MODEL_BASE to the digest of the base that a vLLM endpoint serves."""

@@ -16,7 +16,6 @@ from .facts import find_state
 from .history import Since, page_history
 from .paging import page_after
 
-
 _REASONS: Final[Mapping[str, str]] = {
     "other_ended": "the other loop had ended",
     "no_base": "the slow loop had no base model",

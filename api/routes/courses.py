@@ -27,11 +27,12 @@ Loop = Annotated[CourseLoop, Query(description="which loop's courses")]
 def list_courses(views: Reading, limit: Limit = LIMIT, after: After = None) -> Response:
     """`{"courses": [...], "next": place}` in order of place bytes: pass `next` as `after` for the following page.
 
-    The place of a course is its loop and its environment, such as `fast/shop`. `rounds`, `runs`,
-    `micro_dollars`, `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended and
-    `closed_since` at which position; both are null while it is open. `ended` counts its ends: a course that is opened again goes on. `opened_at` is in
-    microseconds since 1970. Where both loops have turns, `turns` counts those of this course; `turn_since` is the
-    position at which the last one was chosen, `turn_reason` why: `untried`, `worth`, `other_ended` or `no_base`.
+    The place of a course is its loop and its environment, such as `fast/shop`. `rounds`, `runs`, `micro_dollars`,
+    `minutes` and `verdicts` are the budget; null is no bound. `closed` says why the course ended and `closed_since` at
+    which position; both are null while it is open. `ended` counts its ends: a course that is opened again goes on.
+    `opened_at` is in microseconds since 1970. Where both loops have turns, `turns` counts those of this course;
+    `turn_since` is the position at which the last one was chosen, `turn_reason` why: `untried`, `worth`, `other_ended`
+    or `no_base`.
     """
     return reply(queries.list_courses(views, after=after, limit=limit))
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from eventlog.chain import EXACT
-from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
+from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel, ModelCalled
 from eventlog.events.event import Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
 from projections.access import TokenState
@@ -27,6 +27,7 @@ from .admission import places_of
 from .as_of import LIMIT, MOST, AfterPosition, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
+from .outside_calls import append_calls
 from .problems import CUT, SLOW, faults, problem_of
 from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import ANY_EVENT, answer_of
@@ -121,14 +122,16 @@ Key = Annotated[
         201: answer_of(queries.AppendAnswer, "Committed: the positions the events took, and the stream's version."),
         400: CUT,
         403: problem_of("Events that no token's holder, or none of this role, may append, or a run of another token."),
+        404: problem_of("A model call of a run that did not begin, or one that names a blob that is not stored."),
         408: SLOW,
-        409: problem_of("The stream is at another version, or the key had other content."),
+        409: problem_of("The stream is at another version, the key had other content, or the call's run has ended."),
+        410: problem_of("A model call names a blob whose subject was erased."),
         413: problem_of("The body is larger than FLYWHEEL_APPEND_BYTES."),
         429: problem_of("Too many appends wait, or too many bodies are being received; try again with the same key."),
     },
 )
 async def append_events(request: Request, house: HouseOf, token: Caller, body: RawBody, key: Key = None) -> Response:
-    """Append runs of your own agents (`ext-...`), their rewards, and prices, validated against the vocabulary.
+    """Append runs of your own agents (`ext-...`), their steps, model calls and rewards, and prices.
 
     `key` makes a retry harmless; keys of different tokens do not clash. `expect` refuses a stale decision.
     """
@@ -151,6 +154,8 @@ def _append(request: Request, house: House, token: TokenState, body: bytes, key:
         key=_append_key(token, key or asked.key or fresh_key()),
         cause=None if asked.cause is None else Position(asked.cause),
     )
+    if any(isinstance(event, ModelCalled) for event in asked.events):
+        return _answer(request, append_calls(house, token, append))
     if not asked.stream.startswith(_RUN) or has_role(token, RUNS_OF_OTHERS):
         return _answer(request, house.store.append([append])[0])
     return _answer(request, _append_to_own(house, token, append))

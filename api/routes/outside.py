@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from eventlog.events import (
     AnyEvent,
     InstanceReset,
+    ModelCalled,
     PriceBookSet,
     RewardGraded,
     RunFinished,
@@ -88,7 +89,9 @@ def check_foreign_events(token: TokenState, stream: str, events: Sequence[AnyEve
 
 def _stream_of(event: AnyEvent) -> str:
     match event:
-        case RunStarted() | InstanceReset() | StepTaken() | RunFinished() | RunMissing() | RewardGraded():
+        case (
+            RunStarted() | InstanceReset() | StepTaken() | ModelCalled() | RunFinished() | RunMissing() | RewardGraded()
+        ):
             for what, name in _names(event):
                 if not name.startswith(OUTSIDE):
                     raise ForeignRunName(what=what, actual=name, expected=OUTSIDE)
@@ -103,7 +106,9 @@ def _stream_of(event: AnyEvent) -> str:
             raise ReservedEvent(actual=event.type, expected="a stream that such events from outside belong to")
 
 
-def _names(event: RunStarted | InstanceReset | StepTaken | RunFinished | RunMissing | RewardGraded) -> Names:
+def _names(
+    event: RunStarted | InstanceReset | StepTaken | ModelCalled | RunFinished | RunMissing | RewardGraded,
+) -> Names:
     """Names by which an event places its run: in a group of ours it would be a sibling, and say how such runs began."""
     match event:
         case RunStarted():

@@ -43,6 +43,7 @@ EVENTS: Final[Mapping[str, TokenRole]] = {
     "RunStarted": "ingest",
     "InstanceReset": "ingest",
     "StepTaken": "ingest",
+    "ModelCalled": "ingest",
     "RunFinished": "ingest",
     "RunMissing": "ingest",
     "RewardGraded": "ingest",

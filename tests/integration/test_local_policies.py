@@ -125,6 +125,13 @@ def test_weights_that_are_not_to_be_had_are_refused_before_anything_is_played(
         refuse_unserved(LocalPolicies(policies.host, lambda _: altered.path), [forget_everything(altered.digest)[0]])
 
 
+def test_a_model_that_loads_no_checkpoints_plays_no_run_of_one(policies: LocalPolicies, saved: Checkpoint) -> None:
+    alone = policies.policy_for("base")
+    refuse_unserved(alone, [forget_everything("base")[0]])
+    with pytest.raises(NotServed, match=r"expected one of base[^$]*FLYWHEEL_MODEL_BASE"):
+        refuse_unserved(alone, [forget_everything(saved.digest)[0]])
+
+
 def test_a_command_names_a_base_model_by_its_folder_and_the_log_by_its_digest(base: Base, saved: Checkpoint) -> None:
     name = f"transformers:{base.path}"
     for settings, model in ((Settings(model=name), None), (Settings(model="m1", model_threads=2), name)):

@@ -28,9 +28,17 @@ def test_an_event_is_forged_if_a_token_wrote_what_no_token_may_write(kind: str) 
     event = replace(golden_log()[6], event=sample(kind), actor="api:theirs")
     found = newest_states(replay(FORGED, [event]))
     assert [(state.position, state.type, state.actor) for state in found.values()] == (
-        [(7, kind, "api:theirs")] if kind in NEVER_FROM_A_TOKEN else []
+        [(7, kind, "api:theirs")] if kind in {*NEVER_FROM_A_TOKEN, "ModelCalled"} else []
     )
     assert not replay(FORGED, [replace(event, actor="controller")])
+
+
+def test_a_model_call_by_a_token_is_forged_unless_its_run_is_from_outside() -> None:
+    event = replace(golden_log()[6], event=sample("ModelCalled"), actor="api:theirs")
+    found = {
+        name: bool(replay(FORGED, [replace(event, stream=f"run/{name}")])) for name in ("ext-1", "s1__t", "next-1")
+    }
+    assert found == {"ext-1": False, "s1__t": True, "next-1": True}
 
 
 def test_no_event_of_the_kept_logs_is_forged() -> None:

@@ -20,6 +20,7 @@ TAKEN = {
     "RunStarted": "run/ext-1",
     "InstanceReset": "run/ext-1",
     "StepTaken": "run/ext-1",
+    "ModelCalled": "run/ext-1",
     "RunFinished": "run/ext-1",
     "RunMissing": "run/ext-1",
     "RewardGraded": "run/ext-1",

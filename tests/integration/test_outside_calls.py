@@ -1,0 +1,125 @@
+"""Model calls of a run from outside, appended over REST: by whom, to which runs, and what they have to name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import pytest
+from fastapi.testclient import TestClient
+
+from api.history.disown import refuse_forged
+from api.house import House
+from api.tokens import issue
+from eventlog.blobs import Blob
+from eventlog.blobs.conversations import put_messages
+from eventlog.events import ModelCalled, TokenRole
+from tests.golden.test_golden_samples import sample
+
+from .test_rest_owners import RUN, opening
+
+ROLES: tuple[TokenRole, ...] = get_args(TokenRole)
+SAID: Any = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}, {"role": "user"}]
+
+
+@pytest.fixture
+def house(empty_house: House) -> House:
+    """A house on an empty log."""
+    return empty_house
+
+
+@pytest.fixture
+def headers(house: House) -> Mapping[TokenRole, dict[str, str]]:
+    """The headers of a caller of each role."""
+    return {role: {"Authorization": f"Bearer {issue(house.store, role, 'test', role)}"} for role in ROLES}
+
+
+def called(house: House, index: int = 0, run: str = RUN, **changes: Any) -> dict[str, Any]:
+    """A call of the run whose blobs are stored."""
+    (completion,) = house.blobs.put([Blob("application/json", b'{"samples":[{"text":"4"}]}')])
+    messages = put_messages(house.blobs, SAID[: index + 1])
+    stored = {"messages": messages, "completion": completion, "images": (), "role": "policy"}
+    return sample("ModelCalled", run=run, index=index, **(stored | changes)).model_dump(mode="json")
+
+
+def sent(client: TestClient, headers: dict[str, str], *events: dict[str, Any], **more: object) -> tuple[int, str]:
+    body = {"stream": f"run/{events[0]['run']}", "events": events, **more}
+    answer = client.post("/v1/events", json=body, headers=headers)
+    return answer.status_code, answer.json().get("error", {}).get("type", "")
+
+
+def test_calls_are_appended_by_every_role_that_records_runs_and_by_no_other(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    found = {
+        role: sent(client, headers[role], opening(f"ext-{role}"), called(house, run=f"ext-{role}")) for role in ROLES
+    }
+    taken = (201, "")
+    assert found == {"read": (403, "RoleTooLow"), "ingest": taken, "operate": taken, "admin": taken}
+    assert sent(client, headers["ingest"], called(house, 1, "ext-admin")) == (403, "OthersRun")
+    assert sent(client, headers["operate"], called(house, 1, "ext-admin")) == (201, "")
+    (first, second) = (
+        each.event for each in house.store.read(stream="run/ext-admin") if isinstance(each.event, ModelCalled)
+    )
+    assert (first.index, second.index) == (0, 1)
+    refuse_forged(house.views())
+
+
+def test_a_call_of_a_run_of_ours_is_refused_to_every_role(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    head = house.store.head()
+    for role in ROLES:
+        kind = "RoleTooLow" if role == "read" else "ForeignRunName"
+        assert sent(client, headers[role], called(house, run="s1__t__seed1__s0")) == (403, kind)
+    assert house.store.head() == head
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "kind"),
+    [
+        ({"completion": "f" * 64}, 404, "BlobMissing"),
+        ({"messages": "f" * 64}, 404, "BlobMissing"),
+        ({"images": ("f" * 64,)}, 404, "BlobMissing"),
+        ({"messages": None}, 422, "Unprocessable"),
+        ({"index": 1}, 422, "Unprocessable"),
+        ({"role": "verifier"}, 422, "Unprocessable"),
+        ({"run": "ext-nowhere"}, 404, "Unknown"),
+    ],
+)
+def test_a_call_that_no_dataset_could_read_is_refused(
+    client: TestClient,
+    house: House,
+    headers: Mapping[TokenRole, dict[str, str]],
+    changes: dict[str, Any],
+    status: int,
+    kind: str,
+) -> None:
+    assert sent(client, headers["ingest"], opening()) == (201, "")
+    head, call = house.store.head(), called(house)
+    given = {name: call["completion"] if value is None else value for name, value in changes.items()}
+    assert sent(client, headers["ingest"], {**call, **given}) == (status, kind)
+    assert house.store.head() == head
+
+
+def test_a_conversation_with_a_hole_is_refused(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    body = b'{"message":{"role":"user"},"parent":"%s"}' % (b"e" * 64)
+    (address,) = house.blobs.put([Blob("application/vnd.flywheel.message+json", body)])
+    answer = sent(client, headers["ingest"], opening(), called(house, messages=address))
+    assert answer == (404, "BlobMissing")
+
+
+def test_a_run_that_has_ended_takes_no_call_and_a_retry_is_answered_as_before(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    own = headers["ingest"]
+    assert sent(client, own, opening(), called(house), key="first") == (201, "")
+    assert sent(client, own, called(house, 1), expect=1) == (409, "AppendConflict")
+    assert sent(client, own, called(house, 1), expect=2) == (201, "")
+    reward = client.post(f"/v1/runs/{RUN}/reward", json={"score": 1, "passed": True}, headers=own)
+    assert reward.status_code == 200
+    assert sent(client, own, called(house, 2)) == (409, "RunClosed")
+    assert sent(client, own, opening(), called(house), key="first") == (200, "")
+    assert sent(client, own, called(house, 2), key="first") == (409, "AppendKeyReused")
