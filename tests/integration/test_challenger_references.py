@@ -27,7 +27,7 @@ from api.sweeps.plan import first_facts
 from api.training.publish import publish
 from eventlog.blobs import Blob
 from eventlog.errors import BaseDiffers, CheckpointAltered
-from eventlog.events import CheckpointFile, CheckpointSaved, RunStarted, Sampling
+from eventlog.events import CheckpointFile, CheckpointSaved, ModelCalled, RunStarted, Sampling
 from eventlog.store import Append
 from eventlog.weights_folder import TENSORS, Base
 from projections.checkpoints import WEIGHTS, WeightsState
@@ -216,6 +216,46 @@ def test_the_gate_judges_an_adapter_that_the_endpoint_loads_by_its_digest(
     started = [each.event for each in house.store.read(types=["RunStarted"])]
     arms = {(each.arm.arm, each.artifact.weights) for each in started if isinstance(each, RunStarted) and each.arm}
     assert arms == {("champion", "base"), ("challenger", shelf.saved.digest)}
+
+
+AGENT = """
+import json, os, urllib.request
+
+def ask(task):
+    body = {"model": os.environ["FLYWHEEL_MODEL"], "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4}
+    key = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
+    urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), key), timeout=60).read()
+"""
+
+
+def test_both_arms_of_an_agent_are_answered_by_their_own_weights_and_one_model_alone_is_refused(
+    flywheel: Flywheel, house: House, shelf: Shelf, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "asking.py").write_text(AGENT)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLYWHEEL_ENV_ADMIN_TOKEN", site.admin_token)
+    record(house, shelf.saved)
+    frozen = ("benchmark", "freeze", "b", "--task", CONTROL, "--sealed", "2", "--visible", "0", "--challengers", "2")
+    assert flywheel(*frozen)[0] == 0
+    named = ("--challenger", f"ck-{shelf.saved.digest[:8]}@0", "--agent", "python:asking:ask", "--test", "bootstrap")
+    judged = ("gate", "run", "--benchmark", "b", *named, "--url", site.url, "--admin-url", site.admin_url)
+    head = house.store.head()
+    code, _, err = flywheel(*judged)
+    assert (code, "an agent of your own plays with one model" in err, house.store.head()) == (USAGE, True, head), err
+    assert "FLYWHEEL_MODEL=transformers:FOLDER" in err
+    monkeypatch.setenv("FLYWHEEL_MODEL", f"transformers:{shelf.base.path}")
+    code, _, err = flywheel(*judged)
+    assert code == 2, err
+    events = [each.event for each in house.store.read(types=["RunStarted", "ModelCalled"])]
+    arms = {
+        each.run: (each.arm.arm, each.artifact.weights) for each in events if isinstance(each, RunStarted) and each.arm
+    }
+    assert {*arms.values()} == {("champion", "base"), ("challenger", shelf.saved.digest)}
+    name = f"transformers:{shelf.base.digest[:12]}"
+    tuned = {"champion": name, "challenger": f"{name}+{shelf.saved.digest[:12]}"}
+    asked = {each.run: each.model for each in events if isinstance(each, ModelCalled)}
+    assert asked == {run: tuned[arm] for run, (arm, _) in arms.items()}
 
 
 def test_the_fast_loop_of_a_policy_serves_a_champion_of_trained_weights(
