@@ -123,6 +123,15 @@ def test_a_policy_calls_the_tools_of_a_site_and_each_call_is_a_step_of_a_run_tha
     assert options_of(planned) == "--executor policy --sight tools --model my-model"
 
 
+def test_a_course_of_a_policy_plays_by_the_tools_of_the_site(flywheel: Flywheel, empty_house: House) -> None:
+    code, said = flywheel("run", "--site", "shop", *SWEEP[3:7], "--rounds", "1", "--seeds", "1")
+    assert code == 0, said
+    graded = [each for each in events(empty_house, RewardGraded) if each.run.startswith("shop-1__")]
+    assert {each.passed for each in graded} == {True}
+    assert {each.executor for each in events(empty_house, RunStarted)} == {"policy-tools"}
+    assert {each.executor for each in events(empty_house, SweepPlanned)} == {"policy-tools"}
+
+
 def test_a_site_without_tools_makes_the_run_missing_and_says_what_was_asked(
     flywheel: Flywheel, empty_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
