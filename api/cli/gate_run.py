@@ -11,6 +11,7 @@ from rich.text import Text
 
 from agents.envs.sandbox import PORT
 from agents.envs.sites.first import FIRST
+from agents.executors.executor import Executor
 from agents.executors.local import FolderOf
 from agents.models.servers.plan import Challenger
 from eventlog.blobs import Blob
@@ -128,8 +129,7 @@ def run_gate(
             refuse_forged(house.views())
             reporter, client = TerminalReporter(), placed.environment
             see_admission(own, client, frozen.environment, first_admission(placed, reporter))
-            doing = call_model_first(playing)
-            _warn(own, frozen, chosen)
+            doing = _prepare(own, frozen, chosen, playing)
             pinned = None if suite is None else pin_suite(own, client, frozen.environment, suite)
             own.blobs.put([memory])
             evaluation = challenge(own, frozen, chosen, course.rules, doing, suite=pinned)
@@ -232,6 +232,13 @@ def _benchmark(house: House, name: str | None, site: str | None) -> BenchmarkFro
     if site is not None and site != found.environment:
         raise OtherBenchmark(actual=wanted, environment=found.environment, expected=site)
     return found
+
+
+def _prepare(house: House, benchmark: BenchmarkFrozen, challenger: Artifact, executor: Executor) -> Executor:
+    """Ask the executor's model its first question, and warn. Returns the executor to play with. Raises ModelFailure."""
+    playing = call_model_first(executor)
+    _warn(house, benchmark, challenger)
+    return playing
 
 
 def _warn(house: House, benchmark: BenchmarkFrozen, challenger: Artifact) -> None:
