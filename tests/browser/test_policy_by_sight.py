@@ -165,6 +165,15 @@ def test_a_policy_does_by_sight_what_no_text_tells_and_nothing_without_the_pixel
     assert list(passes(house, "blank").values()) == [False] * 3
 
 
+def test_a_course_of_a_policy_plays_by_sight(flywheel: Flywheel, empty_house: House) -> None:
+    sight = ("--executor", "policy", "--sight", "screenshot", "--max-parallel", "2")
+    code, said = flywheel("run", "--site", "shop", *sight, "--rounds", "1", "--seeds", "1")
+    assert code == 0, said
+    assert set(passes(empty_house, "shop-1__").values()) == {True}
+    started = [each.event for each in empty_house.store.read(types=["RunStarted"])]
+    assert {each.executor for each in started if isinstance(each, RunStarted)} == {"policy-screenshot"}
+
+
 def blank(draw: Callable[[BrowserSurface], bytes | None]) -> Callable[[BrowserSurface], bytes | None]:
     """Pictures of the same size with nothing on them."""
 
