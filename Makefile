@@ -181,7 +181,7 @@ fuzz-delegation: .venv/.dev ## 10,000 hostile manager outputs and 2,000 hostile 
 demo-sites: .venv/.dev ## the fast loop on small sites that a grammar of obstacles draws, with held-out combinations (ARGS=--quick for four)
 	@$(BIN)/python -m benchmarks.demo_sites $(ARGS)
 
-demo-agents: .venv/.dev ## lessons in words for a rule agent on small sites, by each kind of lesson (ARGS=--quick for a trial)
+demo-agents: .venv/.serving ## lessons in words for a rule agent and for SmolLM2 with frozen weights, by each kind of lesson (ARGS="--part rules --quick" for a trial)
 	@$(BIN)/python -m benchmarks.demo_agents $(ARGS)
 
 .venv-framework/.made: requirements/framework.txt

@@ -17,16 +17,17 @@ from rich.progress import track
 from rich.table import Table
 
 from agents.envs.clients.client import EnvClient
-from agents.learning.memory import build_memory_artifact, forget_everything
+from agents.learning.memory import build_memory_artifact, content_reader, forget_everything
+from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep, plan_sweep
 from api.course import BASE, Course
 from api.house import House
 from api.settings import Settings
+from api.sweeps.candidates import trial_pool
 from api.sweeps.jobs import jobs_of, play_jobs
 from api.sweeps.plan import first_facts, plan
-from api.sweeps.play import play_sweep
 from eventlog.blobs import Blob, PostgresBlobs
-from eventlog.events import Artifact, PairedRule, Trials
+from eventlog.events import Artifact, PairedRule, SweepPlanned, Template, Trials
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append
 from gate.intervals import wilson
@@ -41,6 +42,7 @@ from tests.desks.words import WORDS
 from .demo_fast.silent import Silent
 from .log.server import Server, own_server
 from .report import Target, at_least, at_most, report
+from .resuming import play_or_go_on
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "sites.md"
 COURSE = Course(max_parallel=4)
@@ -132,23 +134,28 @@ def measure(server: Server, number: int, desk: DeskKind, drawn: str, sizes: Size
         engine.dispose()
 
 
-def learn(house: House, client: EnvClient, desk: DeskKind, sizes: Sizes) -> None:
-    """A sweep that proposes candidates, then rounds of trials until one is promoted or none is left."""
-    site, task = desk.words.site, template_of(desk)
-    seeds = range(1, sizes.found + 1)
-    found = SeedSweep(f"{site}-found", (task,), seeds, 2)
-    sweep = plan(house, house.views(), site, found, rng_seed=1, learns=True)
-    play_sweep(house, client, sweep, COURSE, Silent())
+def learn(house: House, client: EnvClient, desk: DeskKind, sizes: Sizes, task: Template | None = None) -> None:
+    """A sweep that proposes candidates, then rounds of trials until one is promoted or none is left.
+
+    The task is the site's unless another is given. What an earlier call played is not played again.
+    """
+    site, task = desk.words.site, task or template_of(desk)
+
+    def play(name: str, seeds: range, siblings: int, trials: Trials | None = None) -> None:
+        def planned() -> SweepPlanned:
+            drawn = SeedSweep(name, (task,), seeds, siblings)
+            return plan(house, house.views(), site, drawn, rng_seed=1, trials=trials, learns=trials is None)
+
+        play_or_go_on(house, client, name, planned, COURSE, Silent(), PLAN)
+
+    play(f"{site}-found", range(1, sizes.found + 1), 2)
     for number in range(ROUNDS):
-        states = candidacies(house.views()).values()
-        candidates = sum(state.is_on_trial for state in states)
-        if not candidates or any(state.status == "promoted" for state in states):
+        pool = trial_pool(house.views(), content_reader(house.blobs)).among((task,), site)
+        if pool.promoted or not pool.candidates:
             return
         first = 100 + 1_000 * number
-        seeds = range(first, first + sizes.groups * min(candidates, 4))
-        tried = SeedSweep(f"{site}-tried{number}", (task,), seeds, 1 + PairedRule().controls)
-        sweep = plan(house, house.views(), site, tried, rng_seed=1, trials=EVERY_GROUP, learns=False)
-        play_sweep(house, client, sweep, COURSE, Silent())
+        seeds = range(first, first + sizes.groups * min(len(pool.candidates), 4))
+        play(f"{site}-tried{number}", seeds, 1 + PairedRule().controls, EVERY_GROUP)
 
 
 def play_sealed(

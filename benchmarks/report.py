@@ -12,8 +12,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-_BEGIN, _END = "<!-- measured -->", "<!-- end of measured -->"
-
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -157,10 +155,12 @@ def _lines(rows: list[tuple[str, str, str, str]]) -> str:
     )
 
 
-def section(page: Path, body: str) -> None:
-    """Replace the text between the two marks of a page by `body`. Raises ValueError if a mark is missing."""
-    before, _, rest = page.read_text(encoding="utf-8").partition(_BEGIN)
-    _, found, after = rest.partition(_END)
+def section(page: Path, body: str, part: str = "") -> None:
+    """Replace the text between the two marks of a page, or of a part of it. Raises ValueError if a mark is missing."""
+    of_part = f", {part}" if part else ""
+    begin, end = f"<!-- measured{of_part} -->", f"<!-- end of measured{of_part} -->"
+    before, _, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, found, after = rest.partition(end)
     if not found:
-        raise ValueError(f"{page} has no section for figures: expected {_BEGIN} and {_END}, each on a separate line")
-    page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}", encoding="utf-8")
+        raise ValueError(f"{page} has no section for figures: expected {begin} and {end}, each on a separate line")
+    page.write_text(f"{before}{begin}\n\n{body}\n\n{end}{after}", encoding="utf-8")

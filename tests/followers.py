@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,10 +38,11 @@ SENTENCES: Final[tuple[tuple[StepType, re.Pattern[str]], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a sentence tells: these steps on a page, before or after a step, or in its place."""
+    """What a sentence tells: these steps on a page, before or after a step, in its place, or where they can be done."""
 
     steps: tuple[str, ...]
     page: str | None = None
+    is_anywhere: bool = False
     before: str | None = None
     after: str | None = None
     instead: str | None = None
@@ -60,17 +61,23 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Answers as a policy. Before a step that sends or fails it tries a control that it sees with chance `explores`."""
+    """Answers as a policy. Before a step that sends or fails it tries a control that it sees with chance `explores`.
+
+    `choices` are the sentences that can be done with what was seen, for the one that is wanted; `named` puts the names
+    that were seen into a sentence.
+    """
 
     plan: tuple[Step, ...]
     instruction: str
     explores: float = 0.0
+    choices: Callable[[str, str], Iterator[str]] = lambda words, _wanted: _choices(words)
+    named: Callable[[str, str], str] = lambda _words, sentence: sentence
 
     def __call__(self, request: CompletionRequest) -> str:
         """The next action."""
         seen = read_conversation(request, self.instruction)
         sentence = self._next(seen, random.Random(f"{request.sampling.seed} {len(seen.done)}"))  # noqa: S311 (a rule)
-        return answer(sentence)
+        return answer(None if sentence is None else self.named(seen.words, sentence))
 
     def _next(self, seen: Seen, rng: random.Random) -> str | None:
         own = [say_step(step, self.instruction) or "" for step in self.plan]
@@ -78,17 +85,18 @@ class Follower:
         took = [said for said, went in zip(seen.done, seen.outcomes, strict=True) if went == "ok"]
         for lesson in seen.lessons:
             is_here = lesson.page is not None and page_pattern(seen.page) == lesson.page
-            if is_here and (left := _left(lesson.steps, seen.done)):
+            left = _left(lesson.steps, seen.done)
+            if left and (is_here or (lesson.is_anywhere and left in self.choices(seen.words, left))):
                 return left
         for lesson in seen.lessons:
             if lesson.after in took and (left := _left(lesson.steps, seen.done)):
                 return left
         wanted = next((said for said in self._way(own, seen, took) if said not in took), None)
         if wanted is None:
-            return self._explore(seen, rng) if rng.random() < self.explores else None
+            return self._explore(seen, rng, "") if rng.random() < self.explores else None
         has_failed = wanted in seen.done
         if (has_failed or wanted.startswith("press")) and rng.random() < self.explores:
-            return self._explore(seen, rng) or spoken.get(wanted, wanted)
+            return self._explore(seen, rng, wanted) or spoken.get(wanted, wanted)
         return None if has_failed and seen.done[-1] == wanted else spoken.get(wanted, wanted)
 
     def _way(self, own: list[str], seen: Seen, took: list[str]) -> Iterator[str]:
@@ -101,8 +109,8 @@ class Follower:
             instead = next(told, None)
             yield from (said,) if instead is None else instead.steps
 
-    def _explore(self, seen: Seen, rng: random.Random) -> str | None:
-        shown = list(dict.fromkeys(_choices(seen.words)))
+    def _explore(self, seen: Seen, rng: random.Random, wanted: str) -> str | None:
+        shown = list(dict.fromkeys(self.choices(seen.words, wanted)))
         left = [each for each in shown if each not in seen.done]
         return rng.choice(left) if left else None
 
@@ -137,9 +145,10 @@ def parse_lesson(line: str) -> Lesson | None:
     for where in ("before", "after"):
         if rest.startswith(f"{where} you "):
             at, _, steps = rest.removeprefix(f"{where} you ").partition(": ")
-            return Lesson(tuple(steps.split(", then ")), None, **{where: at})
+            return Lesson(tuple(steps.split(", then ")), **{where: at})
     steps, _, instead = rest.partition(", not: ")
-    return Lesson(tuple(steps.split(", then ")), None if instead else page, instead=instead or None)
+    is_anywhere = found["start"] is not None and not instead
+    return Lesson(tuple(steps.split(", then ")), None if instead else page, is_anywhere, instead=instead or None)
 
 
 def sentence_of(step: Step) -> str:

@@ -7,37 +7,27 @@ found again in the log, so a killed call is resumed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from pydantic import SecretStr
 
 from agents.executors.demonstration import Demonstrator
 from agents.executors.executor import Executor
 from agents.rollouts.play import PLAN
 from agents.rollouts.sweep import SeedSweep
-from api import embedded
 from api.course import Course
-from api.datasets import freeze
 from api.datasets.demonstrations import keep_tokens
 from api.environments.admission import first_admission, see_admission
 from api.environments.connect import Placed, placed_at
-from api.house import House, open_house
-from api.queries.datasets import find_dataset
-from api.queries.sweeps import plans_of
+from api.house import House
 from api.reporter import Reporter
-from api.settings import Settings
 from api.sweeps.lessons import lessons_from
-from api.sweeps.plan import first_facts, is_planned, plan, site_templates
-from api.sweeps.play import play_sweep
-from api.training.stages import Stage, train_stage
-from benchmarks.log.server import Server
+from api.sweeps.plan import plan, site_templates
+from benchmarks.resuming import house_in, play_or_go_on, train_once
 from eventlog.events import PairedRule, SftQuery, SweepPlanned, Template, Trials
 from eventlog.weights_folder import Base
 from projections.checkpoints import WeightsState
-from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
 
@@ -78,10 +68,11 @@ class Scene:
         tells: bool = False,
     ) -> SweepPlanned:
         """Play a sweep of the task with the present memory, or what is left of it; say how many plain runs passed."""
-        if is_planned(self.house.store, name):
-            sweep = plans_of(self.house.store, self.house.views(), name)[0]
-        else:
-            sweep = plan(
+        sweep = play_or_go_on(
+            self.house,
+            self.placed.environment,
+            name,
+            lambda: plan(
                 self.house,
                 self.house.views(),
                 SITE,
@@ -93,8 +84,11 @@ class Scene:
                 actor=ACTOR,
                 weights=weights,
                 tells=tells,
-            )
-        play_sweep(self.house, self.placed.environment, sweep, self.course, self.reporter, executor)
+            ),
+            self.course,
+            self.reporter,
+            executor,
+        )
         rewards = self.house.views().find(REWARDS, f"{name}__")
         plain = [spec.spec_id for spec in sweep.specs if spec.is_plain]
         passed = sum(rewards[run].passed for run in plain if run in rewards)
@@ -110,24 +104,13 @@ class Scene:
 @contextmanager
 def open_scene(folder: Path, effort: Effort, reporter: Reporter) -> Iterator[Scene]:
     """Open a log in a folder, and the site, admitted by its probes."""
-    found = embedded.up(folder)
-    try:
-        Server(found.owner_url, found.app_url).project(PROJECT)
-        settings = Settings(
-            home=folder,
-            project=PROJECT,
-            database_url=SecretStr(found.app_url),
-            owner_url=SecretStr(found.owner_url),
-            policy_wording="brief",
-            model_threads=effort.threads,
-        )
-        with closing(open_house(settings)) as house, placed_at(house, SITE) as placed:
-            first_facts(house)
-            see_admission(house, placed.environment, SITE, first_admission(placed, reporter))
-            (task,) = (each for each in site_templates(placed.environment) if each.template_id == TASK)
-            yield Scene(house, placed, task, effort, reporter)
-    finally:
-        embedded.down(folder)
+    with (
+        house_in(folder, PROJECT, policy_wording="brief", model_threads=effort.threads) as house,
+        placed_at(house, SITE) as placed,
+    ):
+        see_admission(house, placed.environment, SITE, first_admission(placed, reporter))
+        (task,) = (each for each in site_templates(placed.environment) if each.template_id == TASK)
+        yield Scene(house, placed, task, effort, reporter)
 
 
 def learn_by_plans(scene: Scene) -> tuple[str, ...]:
@@ -156,31 +139,9 @@ def demonstrate(scene: Scene) -> None:
 
 def train(scene: Scene, base: Base) -> tuple[WeightsState, int]:
     """SFT of the base on the demonstrations that passed, of both sorts; the checkpoint and the number of rows."""
-    house = scene.house
-    query = SftQuery(runs="demonstration", sweep=("plain", "told"), tokens=keep_tokens(house.blobs, base.path))
-    dataset = _frozen(house, query)
-    config, losses = scene.effort.sft, list[float]()
-    stage = Stage(dataset, base, None, config)
-    with scene.reporter.phase(f"SFT on {dataset.rows} demonstrations", config.steps) as advance:
-
-        def watch(line: object) -> None:
-            if isinstance(line, dict) and line["kind"] == "step":
-                losses.append(float(line["loss"]))
-                advance()
-
-        state = train_stage(house, stage, watch, ACTOR)
-    scene.reporter.say(f"SFT: loss {losses[0]:.3f} at first, {losses[-1]:.3f} at last" if losses else "SFT: was done")
-    return state, dataset.rows
-
-
-def _frozen(house: House, query: SftQuery) -> DatasetState:
-    """The dataset of a query, frozen at the first call. Raises EmptyDataset."""
-    for each in house.views().find(CHECKPOINTS).values():
-        if each.parse_query() == query:
-            return each
-    made = freeze.refuse_empty(freeze.make_rows(house.store, house.blobs, house.views(), query))
-    digest = freeze.freeze_dataset(house.store, made, ACTOR)
-    return find_dataset(house.views(), digest)
+    tokens = keep_tokens(scene.house.blobs, base.path)
+    query = SftQuery(runs="demonstration", sweep=("plain", "told"), tokens=tokens)
+    return train_once(scene.house, query, base, scene.effort.sft, scene.reporter, ACTOR)
 
 
 def learn_in_words(scene: Scene, executor: Executor, weights: str) -> tuple[str, ...]:

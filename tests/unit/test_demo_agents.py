@@ -1,0 +1,77 @@
+"""The demonstration of lessons in words: the rule agent reads foreign pages, and no site of the school is judged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.learning.advice import advice_paragraph
+from agents.models.model import ChatMessage, CompletionRequest
+from benchmarks.demo_agents.pages import OPEN, choices_on, named_on
+from benchmarks.demo_agents.policy import JUDGED, Effort
+from benchmarks.demo_agents.school import school_desk, task_of
+from eventlog.events import Sampling, Step
+from tests.followers import Follower, answer
+
+PAGE = """ok
+<page>
+Enter "ann" into the text field and press Submit.
+0,0 160x50 div "Enter "
+5,60 100x20 input:text (field 1)
+5,90 60x20 select (Colour) = 'Red' [Red | Blue]
+5,120 60x20 button "Submit"
+5,150 60x20 div "no control"
+</page>"""
+PLAN = (
+    Step(type="fill_field", intent="x", label="Text field", value="{quoted}"),
+    Step(type="submit", intent="x", label="Submit"),
+)
+WRITE = "write '(quoted)' into 'Text field'"
+
+
+def ask(told: str, *done: tuple[str, str]) -> tuple[str, str, str]:
+    """What the agent does next on the page, told a lesson."""
+    messages = [ChatMessage("system", ("Act.",))]
+    messages.append(ChatMessage("user", (f"The task:\nEnter it.\n\n{advice_paragraph(filter(None, [told]))}No page.",)))
+    for sentence, outcome in (("open /", PAGE), *done):
+        messages += [ChatMessage("assistant", (answer(sentence),)), ChatMessage("user", (outcome,))]
+    follower = Follower((OPEN, *PLAN), "Enter it.", 0.0, choices_on, named_on)
+    found = json.loads(follower(CompletionRequest(tuple(messages), Sampling(temperature_micro=0, max_tokens=99))))
+    return found["action"], found["target"], found["value"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "choices"),
+    [
+        (WRITE, ["write '(quoted)' into 'field *'", "write '(quoted)' into 'Colour'"]),
+        ("choose 'Blue' at 'Color'", ["choose 'Blue' at 'Colour'"]),
+        ("follow the link 'x'", ["follow the link 'field *'", "follow the link 'Colour'", "follow the link 'Submit'"]),
+    ],
+)
+def test_the_agent_sees_in_a_view_what_could_be_meant_by_what_it_wants(wanted: str, choices: list[str]) -> None:
+    assert [*choices_on(PAGE, wanted)] == choices
+
+
+def test_a_lesson_without_the_number_of_one_page_is_followed_with_the_name_on_this_page() -> None:
+    told = f"On /: write '(quoted)' into 'field *', not: {WRITE}."
+    assert ask("") == ("fill_field", "Text field", "{quoted}")
+    assert ask(told) == ("fill_field", "field 1", "{quoted}")
+    assert ask(told, ("write '{quoted}' into 'field 1'", PAGE)) == ("submit", "Submit", "")
+
+
+def test_what_a_lesson_says_comes_next_is_done_where_it_can_be_done() -> None:
+    assert ask("Next: follow the link 'Submit'. A run that passed did so; one that failed did not.")[1] == "Submit"
+    assert ask("Next: follow the link 'Elsewhere'. A run that passed did so.") == ask("")
+
+
+def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_on() -> None:
+    def words(told: str) -> set[str]:
+        return {word.strip(".,").casefold() for word in told.split()}
+
+    school = [school_desk(number) for number in range(Effort().sites)]
+    common = words("Open / and then the at , follow the, write Alex Morgan into, and press.")
+    known = set[str]().union(*(words(task_of(desk).instruction) for desk in school)) - common
+    assert len({desk.words.site for desk in (*school, *JUDGED)}) == len(school) + len(JUDGED)
+    for desk in JUDGED:
+        assert known.isdisjoint(words(f"{desk.words.renamed} {desk.words.kinds[0]} {desk.words.things}"))
