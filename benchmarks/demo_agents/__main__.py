@@ -33,7 +33,7 @@ Opened = Callable[[], AbstractContextManager[Case]]
 
 QUICK: Final = Sizes(found=4, sealed=16, rounds=4)
 PAGES: Final = Sizes(found=4, sealed=40, rounds=6)
-QUICK_PAGES: Final = Sizes(found=3, tried=6, sealed=8, rounds=3)
+QUICK_PAGES: Final = Sizes(found=2, tried=3, sealed=4, rounds=1)
 
 
 class Part(StrEnum):

@@ -23,12 +23,8 @@ from tests.desks.site import template_of
 FIRST_PLAIN: Final = 4_000
 FIRST_TOLD: Final = 6_000
 LEARNING: Final = Sizes(found=6, groups=20)
-OBSTACLES: Final[tuple[Combination, ...]] = (
-    ("renamed control",),
-    ("missing prerequisite",),
-    ("extra confirmation",),
-    ("moved address",),
-)
+OBSTACLES: Final[tuple[Combination, ...]] = (("missing prerequisite",), ("extra confirmation",), ("moved address",))
+"""Those that plans cure by a change of a step, which is told in the words in which a policy's own lessons are told."""
 
 MUSEUM: Final = Words(
     site="museum",

@@ -74,4 +74,4 @@ def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_
     known = set[str]().union(*(words(task_of(desk).instruction) for desk in school)) - common
     assert len({desk.words.site for desk in (*school, *JUDGED)}) == len(school) + len(JUDGED)
     for desk in JUDGED:
-        assert known.isdisjoint(words(f"{desk.words.renamed} {desk.words.kinds[0]} {desk.words.things}"))
+        assert known.isdisjoint(words(f"{desk.words.who} {desk.words.send} {desk.words.kinds[0]} {desk.words.things}"))
