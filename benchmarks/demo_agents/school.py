@@ -20,6 +20,9 @@ from tests.desks.grammar import Combination, DeskKind, Words, mix_words
 from tests.desks.serving import serve_desk
 from tests.desks.site import template_of
 
+MOST_STEPS: Final = 10
+"""Twice what the plan takes. A policy that has learned nothing goes on until it is stopped."""
+
 FIRST_PLAIN: Final = 4_000
 FIRST_TOLD: Final = 6_000
 LEARNING: Final = Sizes(found=6, groups=20)
@@ -111,7 +114,7 @@ def task_of(desk: DeskKind) -> Template:
         f"Open / and then the {words.things.lower()} at {words.address}, follow the {words.kinds[0]}, write {NAME} "
         f"into {words.who}, and press {words.send}."
     )
-    return template_of(desk).model_copy(update={"instruction": told})
+    return template_of(desk).model_copy(update={"instruction": told, "max_steps": MOST_STEPS})
 
 
 def demonstrate(house: House, number: int, plain: int, told: int, course: Course, reporter: Reporter) -> None:
