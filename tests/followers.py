@@ -10,7 +10,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agents.executors.actions import NotAnAction, step_of
@@ -145,7 +145,8 @@ def parse_lesson(line: str) -> Lesson | None:
     for where in ("before", "after"):
         if rest.startswith(f"{where} you "):
             at, _, steps = rest.removeprefix(f"{where} you ").partition(": ")
-            return Lesson(tuple(steps.split(", then ")), **{where: at})
+            told = Lesson(tuple(steps.split(", then ")))
+            return replace(told, before=at) if where == "before" else replace(told, after=at)
     steps, _, instead = rest.partition(", not: ")
     is_anywhere = found["start"] is not None and not instead
     return Lesson(tuple(steps.split(", then ")), None if instead else page, is_anywhere, instead=instead or None)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -59,13 +60,13 @@ def main(
     if Part.RULES in parts:
         began = time.perf_counter()
         desks = drawn_desks(seed, is_short=quick)
-        found = measured([lambda desk=desk: open_desk(desk) for desk in desks], QUICK if quick else Sizes())
+        found = measured([partial(open_desk, desk) for desk in desks], QUICK if quick else Sizes())
         tell(Part.RULES, found, _minutes(began), note_of(QUICK if quick else Sizes(), quick=quick), write=write)
     if Part.MINIWOB in parts:
         began, sizes = time.perf_counter(), QUICK_PAGES if quick else PAGES
         names = [name for name in OBSTACLES if not quick or name in {"click-test", UNCURED}]
         with open_tabs(Settings().browser) as tabs:
-            found = measured([lambda name=name: open_page(name, tabs) for name in names], sizes)
+            found = measured([partial(open_page, name, tabs) for name in names], sizes)
         tell(Part.MINIWOB, found, _minutes(began), note_of(sizes, quick=quick), write=write)
     if Part.POLICY in parts:
         from .policy import Effort, measured_policy  # noqa: PLC0415 the other parts need no training libraries

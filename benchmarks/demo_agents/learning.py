@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from pydantic import SecretStr
@@ -31,7 +32,7 @@ from api.sweeps.plan import is_planned, plan
 from benchmarks.demo_fast.silent import Silent
 from benchmarks.resuming import play_or_go_on, sweep_named
 from eventlog.blobs import Blob
-from eventlog.events import Artifact, PairedRule, PieceKind, Template, Trials
+from eventlog.events import Artifact, PairedRule, PieceKind, SweepPlanned, Template, Trials
 from eventlog.store import Append
 from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS
@@ -158,27 +159,24 @@ def learn(house: House, case: Case, kinds: frozenset[PieceKind], sizes: Sizes) -
         drawn = SeedSweep(
             name, (case.task,), range(first, first + count), siblings_for_trials(fitting, LEAST), case.temperatures
         )
-        sweep = play_or_go_on(
-            house,
-            case.environment,
-            name,
-            lambda drawn=drawn: plan(
-                house,
-                house.views(),
-                site,
-                drawn,
-                rng_seed=course.rng_seed,
-                trials=Trials.current(),
-                executor=case.learner,
-                kinds=kinds,
-                forgetting=course.forgetting,
-                weights=case.weights,
-            ),
-            course,
-            case.reporter,
-            case.learner,
-        )
+        planned = partial(_planned, house, case, drawn, course)
+        sweep = play_or_go_on(house, case.environment, name, planned, course, case.reporter, case.learner)
         first = 1 + max(spec.env_seed for spec in sweep.specs)
+
+
+def _planned(house: House, case: Case, drawn: SeedSweep, course: Course) -> SweepPlanned:
+    return plan(
+        house,
+        house.views(),
+        case.site,
+        drawn,
+        rng_seed=course.rng_seed,
+        trials=Trials.current(),
+        executor=case.learner,
+        kinds=course.kinds,
+        forgetting=course.forgetting,
+        weights=case.weights,
+    )
 
 
 def play_sealed(house: House, case: Case, name: str, sizes: Sizes, memory: tuple[Artifact, Blob]) -> int:

@@ -27,7 +27,7 @@ from agents.learning.step_words import say_step
 from agents.models.scripted import Scripted
 from api.sweeps.plan import site_templates
 from benchmarks.demo_miniwob.__main__ import FIRST_HELD_OUT
-from eventlog.events import Step, Template
+from eventlog.events import Step, StepType, Template
 from tests.followers import Follower
 
 from .learning import Case
@@ -116,7 +116,7 @@ def choices_on(words: str, wanted: str) -> Iterator[str]:
             step = Step(type="select_option", intent="x", label=name, value=choose[1]) if is_choice else None
         else:
             label = text if kind in CLICKED else name
-            kind_of_click = "submit" if wanted.startswith("press") else "click"
+            kind_of_click: StepType = "submit" if wanted.startswith("press") else "click"
             step = Step(type=kind_of_click, intent="x", label=label) if label.strip() else None
         if step is not None and (said := say_step(step, "")) is not None:
             yield said
