@@ -17,6 +17,7 @@ from ..app import create_app
 from ..errors import BadCertificate
 from ..house import House
 from ..ports import listen
+from ..serving.adapter_upstream import refuse_bad_endpoint
 from ..serving.local_champion import open_champion
 from ..serving.local_upstream import CHAMPION, LocalChampion
 from ..settings import read_settings
@@ -50,6 +51,7 @@ def serve(
     settings = read_settings()
     read_networks(settings.webhook_networks)
     tls = tls_files(tls_certificate or settings.tls_certificate, tls_key or settings.tls_key)
+    refuse_bad_endpoint(settings)
     with open_project() as house, _champion(house, model) as champion:
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]

@@ -14,19 +14,21 @@ from typing import Any, Final, Protocol
 from anyio import CapacityLimiter, to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
+from agents.executors.local import no_checkpoints
 from agents.models.local.network import BASE
 from agents.models.servers.vllm import VllmServer
 from eventlog.errors import FlywheelError
 
 from ..house import House
 from ..queries.champion import show_champion
+from ..settings import Settings
 from ..sweeps.models import weights_endpoint
 from ..training.weights import folders_of
 from .dialects import Api, CallDialect
 from .errors import UpstreamAnswered, UpstreamLost
 from .local_upstream import CHAMPION
 from .named_models import NamedModels
-from .upstream import AnyUpstream, StreamEvent, Upstream, open_upstream
+from .upstream import LOCAL, AnyUpstream, StreamEvent, Upstream, open_upstream
 
 _THREADS: Final = 64
 """Calls that may wait at once for an adapter to be loaded."""
@@ -186,3 +188,10 @@ def proxied_upstream(house: House) -> Iterator[AnyUpstream | None]:
     with weights_endpoint(settings, None, folders_of(house)) as server:
         names = EndpointNames(upstream.model, NamedModels(house, settings.model_base, server.model_of))
         yield AdapterUpstream(upstream, server, names)
+
+
+def refuse_bad_endpoint(settings: Settings) -> None:
+    """Raise BadEndpoint where `proxied_upstream` would: before a server listens."""
+    if settings.model is not None and settings.model_base is not None and not settings.model.startswith(LOCAL):
+        with weights_endpoint(settings, None, no_checkpoints):
+            pass

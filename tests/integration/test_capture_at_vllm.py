@@ -9,7 +9,10 @@ import openai
 import pytest
 from starlette.responses import StreamingResponse
 
+from agents.models.errors import BadEndpoint
 from api.house import House
+from api.serving.adapter_upstream import refuse_bad_endpoint
+from api.settings import Settings
 from api.sweeps.plan import first_facts
 from eventlog.events import RunStarted
 from tests.learned import with_models
@@ -108,3 +111,10 @@ def test_what_is_not_on_the_servers_base_or_cannot_be_loaded_is_named_and_never_
         with pytest.raises(openai.NotFoundError, match="which is of the base"):
             said(client, "champion")
     assert calls_of(house, "ext-1") == []
+
+
+def test_an_endpoint_that_cannot_be_used_is_an_error_before_a_server_listens() -> None:
+    refuse_bad_endpoint(Settings())
+    refuse_bad_endpoint(Settings(model="m1", model_url="http://127.0.0.1:9/v1", model_base="0" * 64))
+    with pytest.raises(BadEndpoint):
+        refuse_bad_endpoint(Settings(model="m1", model_url="ftp://models", model_base="0" * 64))

@@ -39,7 +39,8 @@ def called(house: House, index: int = 0, run: str = RUN, **changes: Any) -> dict
     (completion,) = house.blobs.put([Blob("application/json", b'{"samples":[{"text":"4"}]}')])
     messages = put_messages(house.blobs, SAID[: index + 1])
     stored = {"messages": messages, "completion": completion, "images": (), "role": "policy"}
-    return sample("ModelCalled", run=run, index=index, **(stored | changes)).model_dump(mode="json")
+    found: dict[str, Any] = sample("ModelCalled", run=run, index=index, **(stored | changes)).model_dump(mode="json")
+    return found
 
 
 def sent(client: TestClient, headers: dict[str, str], *events: dict[str, Any], **more: object) -> tuple[int, str]:

@@ -97,11 +97,15 @@ def test_a_template_that_loses_as_a_whole_vetoes_however_little() -> None:
     frozen = benchmark(sealed=20, templates=("t1", "t2"))
     before, after = [0] * 20 + [HALF_PAID] * 20, [ONE] * 20 + [HALF_PAID - 20_000] * 20
     rules = TOLERANT.model_copy(update={"family_p": 50_000})
-    arms = []
-    for name, scores in (("champion", before), ("challenger", after)):
-        places = {("t2", seed, 1 + repeat): Result(scores[20], False, 1) for seed in range(20) for repeat in range(12)}
-        arms.append(replace(an_arm(frozen, name, scores), confirming=places))
-    found = judge(arms[0], arms[1], frozen, rules, FIRST)
+    repeats = [("t2", seed, 1 + repeat) for seed in range(20) for repeat in range(12)]
+    champion, challenger = an_arm(frozen, "champion", before), an_arm(frozen, "challenger", after)
+    found = judge(
+        replace(champion, confirming=dict.fromkeys(repeats, Result(before[-1], False, 1))),
+        replace(challenger, confirming=dict.fromkeys(repeats, Result(after[-1], False, 1))),
+        frozen,
+        rules,
+        FIRST,
+    )
     assert (found.decision, found.screened) == ("hold", ())
     assert [each.template for each in found.families if each.is_worse] == ["t2"]
 

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from agents.models.servers import runner
+from agents.models.servers.plan import Artefact
 from agents.models.servers.runner import look_up_file
 
 
@@ -31,4 +32,4 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytes
     place.unlink()
     assert look_up_file(PurePosixPath(place)) is None
     place.mkdir()
-    assert look_up_file(PurePosixPath(place)) == runner.Artefact(is_folder=True, digest="")
+    assert look_up_file(PurePosixPath(place)) == Artefact(is_folder=True, digest="")
