@@ -108,7 +108,7 @@ def _with_slots(tabs: Tabs) -> Opening:
 
 def choices_on(words: str, wanted: str) -> Iterator[str]:
     """What can be done with the last page that was seen, in sentences: what is wanted, with each thing it could be."""
-    for kind, text, name in _shown(words):
+    for kind, text, name in _elements_of(words):
         if (write := re.fullmatch(r"write '(.*)' into '.*'", wanted)) is not None:
             step = Step(type="fill_field", intent="x", label=name, value=write[1]) if kind in FIELDS and name else None
         elif (choose := re.fullmatch(r"choose '(.*)' at '.*'", wanted)) is not None:
@@ -124,7 +124,7 @@ def choices_on(words: str, wanted: str) -> Iterator[str]:
 
 def named_on(words: str, sentence: str) -> str:
     """A sentence with slots, and in place of a name with a `*` the first one on the page that fits it."""
-    shown = [name for _, *names in _shown(words) for name in names if name]
+    shown = [name for _, *names in _elements_of(words) for name in names if name]
 
     def name_of(found: re.Match[str]) -> str:
         pattern = re.escape(found[1]).replace(r"\*", r"\S*\d\S*")
@@ -133,6 +133,6 @@ def named_on(words: str, sentence: str) -> str:
     return _SLOT.sub(r"{\1}", _QUOTED.sub(name_of, sentence))
 
 
-def _shown(words: str) -> list[tuple[str, str, str]]:
+def _elements_of(words: str) -> list[tuple[str, str, str]]:
     """Kind, text and name of each element of the last page in a conversation."""
     return _LINE.findall(words.rpartition("<page>")[2])
