@@ -1,8 +1,7 @@
-"""`flywheel base` and `deploy`: a base from a folder and from a file, written as GGUF, and files to serve it."""
+"""`flywheel base`: a base from a folder and from a file, and written as GGUF."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -55,18 +54,3 @@ def test_what_is_no_base_is_an_error_that_says_so_and_nothing_is_recorded(flywhe
     assert shown(flywheel, "base", "list") == []
     code, _, err = flywheel("base", "export", "nobody", str(tmp_path / "out.gguf"))
     assert (code, "nobody" in err, (tmp_path / "out.gguf").exists()) == (1, True, False)
-
-
-@pytest.mark.parametrize("target", ["modal", "baseten"])
-def test_files_to_serve_a_model_are_written_once(flywheel: Flywheel, tmp_path: Path, target: str) -> None:
-    model, out = tmp_path / "tiny.gguf", tmp_path / "app"
-    model.write_bytes(b"GGUF")
-    code, said, err = flywheel("deploy", target, str(model), str(out), "--name", "boats")
-    assert (code, said.startswith(f"{target}: ")) == (0, True), err
-    written = {each.name: each.read_text() for each in out.rglob("*") if each.is_file() and each.suffix != ".gguf"}
-    assert any("boats" in text for text in written.values()), sorted(written)
-    code, _, err = flywheel("deploy", target, str(model), str(out))
-    assert (code, str(out) in "".join(err.split("\n"))) == (1, True), err
-    assert json.dumps(written) == json.dumps(
-        {each.name: each.read_text() for each in out.rglob("*") if each.is_file() and each.suffix != ".gguf"}
-    )
