@@ -41,7 +41,7 @@ from ..serving.challengers import find_challenger, find_referenced
 from ..settings import Settings
 from ..sweeps.executors import Way, executor_of
 from ..sweeps.missing import describe_missing, read_missing
-from ..sweeps.models import has_weights, local_folder
+from ..sweeps.models import has_weights
 from ..training.weights import folders_of
 from .agent_options import AdviceOf, AgentOf, SightName, SightOf, Telling, player_of, sight_of
 from .course_options import refuse_memoryless
@@ -209,7 +209,7 @@ def _refuse_unlike(house: House, executor: Way, served: _Served, challenger: Art
     refuse_memoryless(executor)
     if executor is not Way.POLICY and not is_agent:
         return
-    is_served = local_folder(served.settings) is not None if is_agent else has_weights(served.settings, served.model)
+    is_served = has_weights(served.settings, None if is_agent else served.model)
     if present.weights != challenger.weights and not is_served:
         way_out = "FLYWHEEL_MODEL=transformers:FOLDER" if is_agent else "--model transformers:FOLDER"
         raise typer.BadParameter(

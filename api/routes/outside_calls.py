@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from eventlog.blobs.contract import BlobStore
 from eventlog.blobs.conversations import node
 from eventlog.chain import EXACT
 from eventlog.errors import BlobDamaged, FlywheelError, NotAConversation
@@ -28,12 +27,15 @@ from .roles import RUNS_OF_OTHERS, has_role
 _NEVER: Final = EXACT
 """A version that no stream has: an append that expects it is answered by its key alone."""
 
+_MOST_IMAGES: Final = 64
+
 
 @dataclass(frozen=True, slots=True)
 class _RunSoFar:
-    """A run as its stream has it: its version, its calls, the conversations that they name, and what closed it."""
+    """A run as its stream has it: its version, who opened it, its calls and their conversations, and what closed it."""
 
     version: int = 0
+    opener: str = ""
     is_begun: bool = False
     calls: int = 0
     conversations: frozenset[str] = frozenset()
@@ -48,9 +50,10 @@ def append_calls(house: House, token: TokenState, append: Append) -> Outcome:
     """
     run = append.stream.removeprefix("run/")
     while True:
-        _refuse_others(house, token, run)
         found = _read(house, append.stream)
-        problem = _fault(house.blobs, found, append.events)
+        if found.opener and not has_role(token, RUNS_OF_OTHERS):
+            refuse_others(run, found.opener, token.token)
+        problem = _fault(house, found, append.events)
         expect = found.version if append.expect is None else append.expect
         (outcome,) = house.store.append([replace(append, expect=_NEVER if problem else expect)])
         if not isinstance(outcome, Conflict):
@@ -61,17 +64,13 @@ def append_calls(house: House, token: TokenState, append: Append) -> Outcome:
             return outcome
 
 
-def _refuse_others(house: House, token: TokenState, run: str) -> None:
-    opener = house.run_openers.find(run)
-    if opener is not None and not has_role(token, RUNS_OF_OTHERS):
-        refuse_others(run, opener, token.token)
-
-
 def _read(house: House, stream: str) -> _RunSoFar:
-    found = _RunSoFar()
+    found, told = _RunSoFar(), set[str]()
     for recorded in house.store.read(stream=stream):
-        found = replace(_after(found, recorded.event), version=recorded.version)
-    return found
+        event = recorded.event
+        told.update([event.messages] if isinstance(event, ModelCalled) else [])
+        found = replace(_after(found, event), version=recorded.version, opener=found.opener or recorded.actor)
+    return replace(found, conversations=frozenset(told))
 
 
 def _after(found: _RunSoFar, event: AnyEvent) -> _RunSoFar:
@@ -79,26 +78,28 @@ def _after(found: _RunSoFar, event: AnyEvent) -> _RunSoFar:
         case RunStarted():
             return replace(found, is_begun=True)
         case ModelCalled():
-            return replace(found, calls=found.calls + 1, conversations=found.conversations | {event.messages})
+            return replace(found, calls=found.calls + 1)
         case RunFinished() | RunMissing() | RewardGraded():
             return replace(found, closed=event.type)
         case _:
             return found
 
 
-def _fault(blobs: BlobStore, found: _RunSoFar, events: Sequence[AnyEvent]) -> FlywheelError | None:
+def _fault(house: House, found: _RunSoFar, events: Sequence[AnyEvent]) -> FlywheelError | None:
     """What is wrong with the calls among events that follow the run's; None if nothing is."""
+    walked = set(found.conversations)
     try:
         for place, event in enumerate(events):
             if isinstance(event, ModelCalled):
-                _check_call(blobs, found, event, f"events.{place}")
+                _check_call(found, event, f"events.{place}")
+                _check_blobs(house, walked, event, f"events.{place}")
             found = _after(found, event)
     except FlywheelError as problem:
         return problem
     return None
 
 
-def _check_call(blobs: BlobStore, found: _RunSoFar, call: ModelCalled, where: str) -> None:
+def _check_call(found: _RunSoFar, call: ModelCalled, where: str) -> None:
     if not found.is_begun:
         way_out = "Begin it with a RunStarted event, or with a call through the proxy."
         raise Unknown(what="run", actual=call.run, way_out=way_out)
@@ -108,11 +109,29 @@ def _check_call(blobs: BlobStore, found: _RunSoFar, call: ModelCalled, where: st
         raise Unprocessable(where=f"{where}.index", actual=str(call.index), expected=f"{found.calls}, the next number")
     if call.role != "policy":
         raise Unprocessable(where=f"{where}.role", actual=repr(call.role), expected="'policy': the agent's own calls")
-    for address in (call.completion, *call.images):
-        blobs.get(address)
+    if len(call.images) > _MOST_IMAGES:
+        raise Unprocessable(where=f"{where}.images", actual=str(len(call.images)), expected=f"at most {_MOST_IMAGES}")
+
+
+def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) -> None:
+    """Have the blobs of a call, no longer together than a prompt may be; `walked` are messages that were looked at."""
+    blobs, left = house.blobs, house.settings.prompt_bytes
+    for address in dict.fromkeys((call.completion, *call.images)):
+        left -= len(blobs.get(address).body)
+        _refuse_long(left, house, where)
     following: str | None = call.messages
-    while following is not None and following not in found.conversations:
+    while following is not None and following not in walked:
+        walked.add(following)
+        message = blobs.get(following)
+        left -= len(message.body)
+        _refuse_long(left, house, where)
         try:
-            _, following = node(following, blobs.get(following))
+            _, following = node(following, message)
         except (NotAConversation, BlobDamaged) as problem:
             raise Unprocessable(where=f"{where}.messages", actual=str(problem), expected="linked messages") from problem
+
+
+def _refuse_long(left: int, house: House, where: str) -> None:
+    if left < 0:
+        expected = f"at most {house.settings.prompt_bytes} (FLYWHEEL_PROMPT_BYTES)"
+        raise Unprocessable(where=where, actual="blobs of more bytes", expected=expected)

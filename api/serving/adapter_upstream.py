@@ -164,7 +164,7 @@ class AdapterUpstream:
         if weights == BASE or problem.facts["actual"] != HTTPStatus.NOT_FOUND:
             raise problem
         again = partial(self.server.load_again, weights)
-        await to_thread.run_sync(self._load, again, limiter=self.threads)
+        await to_thread.run_sync(self._load, again)  # those who wait for room have the other threads
 
 
 async def _rename_events(events: AsyncIterator[StreamEvent], served: str, asked: str) -> AsyncIterator[StreamEvent]:

@@ -81,6 +81,7 @@ def test_a_call_of_a_run_of_ours_is_refused_to_every_role(
     [
         ({"completion": "f" * 64}, 404, "BlobMissing"),
         ({"messages": "f" * 64}, 404, "BlobMissing"),
+        ({"images": ["f" * 64] * 65}, 422, "Unprocessable"),
         ({"images": ("f" * 64,)}, 404, "BlobMissing"),
         ({"messages": None}, 422, "Unprocessable"),
         ({"index": 1}, 422, "Unprocessable"),
@@ -101,6 +102,16 @@ def test_a_call_that_no_dataset_could_read_is_refused(
     given = {name: call["completion"] if value is None else value for name, value in changes.items()}
     assert sent(client, headers["ingest"], {**call, **given}) == (status, kind)
     assert house.store.head() == head
+
+
+def test_the_blobs_of_a_call_are_no_longer_than_a_prompt_may_be(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    most = house.settings.prompt_bytes
+    long, longer = house.blobs.put([Blob("image/png", bytes(most // 2)), Blob("image/png", bytes(most // 2 + 1))])
+    own = headers["ingest"]
+    assert sent(client, own, opening(), called(house, images=[long, long]))[0] == 201
+    assert sent(client, own, called(house, 1, images=[long, longer])) == (422, "Unprocessable")
 
 
 def test_a_conversation_with_a_hole_is_refused(

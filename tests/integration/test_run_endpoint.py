@@ -12,7 +12,6 @@ import pytest
 from pydantic import SecretStr
 from starlette.responses import JSONResponse, StreamingResponse
 
-from agents.executors.errors import NotServed
 from agents.models.errors import ModelUnreachable
 from api.serving import run_endpoint
 from api.serving.dialects import CHAT, COMPLETIONS, MESSAGES
@@ -182,12 +181,3 @@ def test_without_a_model_there_is_no_endpoint_and_one_that_is_not_to_be_had_is_r
     assert found is not None
     with pytest.raises(BaseMissing, match="somewhere"), found:
         pass
-
-
-def test_a_server_that_loads_checkpoints_for_policies_has_none_for_an_agent(server: ModelServer) -> None:
-    found = open_endpoint(Settings(model="m", model_url=server.url, model_base="a" * 64))
-    assert found is not None
-    with found as endpoint:
-        endpoint.models.load("base")
-        with pytest.raises(NotServed, match="serves checkpoints too"), endpoint.open_run(weights="c" * 64):
-            pass

@@ -130,6 +130,17 @@ def test_while_one_checkpoint_is_loaded_others_answer(
         assert {each.result() for each in waiting} == {f"m1+{other[:12]}"}
 
 
+def test_many_callers_of_a_new_checkpoint_evict_one_other(
+    server: ModelServer, base: Base, saved: dict[str, Checkpoint]
+) -> None:
+    *others, new = saved
+    with closing(opened(server, base, saved, most=2)) as found, ThreadPoolExecutor(8) as threads:
+        assert [said(found, weights) for weights in others] == [f"m1+{weights[:12]}" for weights in others]
+        assert {*threads.map(lambda _: said(found, new), range(8))} == {f"m1+{new[:12]}"}
+    told = [each.path.rpartition("/")[2] for each in server.asked]
+    assert (told.count("load_lora_adapter"), told.count("unload_lora_adapter")) == (3, 1)
+
+
 def test_a_changed_checkpoint_or_one_of_another_base_is_never_loaded(
     server: ModelServer, base: Base, saved: dict[str, Checkpoint], tmp_path: Path
 ) -> None:

@@ -90,7 +90,7 @@ class VllmServer:
                 self._turn.notify_all()
 
     def _take(self, weights: str) -> bool:
-        """Count a request of loaded weights; False after a step towards it: a load, an eviction, or a wait.
+        """Count a request of weights, which are loaded if need be; False after a wait for others.
 
         The server is told without the lock, so that requests of other weights begin and end meanwhile.
         """
@@ -98,33 +98,35 @@ class VllmServer:
             if weights in self._loaded:
                 self._loaded[weights] = self._loaded.pop(weights) + 1
                 return True
-            moved = self._next_to_move(weights)
-            if moved is None:
+            leaving = self._oldest_idle()
+            if weights in self._moving or (leaving is None and not self._has_room()):
                 self._turn.wait()
                 return False
-            self._moving.add(moved)
-            self._loaded.pop(moved, None)
-        is_there = False
+            moving = {weights} if leaving is None else {weights, leaving}
+            self._moving |= moving
+            self._loaded.pop(leaving or "", None)
+        after: dict[str, int] = {} if leaving is None else {leaving: 0}
         try:
-            if moved == weights:
-                self._tell(weights)
-                is_there = True
-            else:
+            if leaving is not None:
                 with suppress(ModelUnknown):  # the server was restarted since
-                    self._endpoint.tell("unload_lora_adapter", {"lora_name": self.served_name(moved)})
+                    self._endpoint.tell("unload_lora_adapter", {"lora_name": self.served_name(leaving)})
+                after = {}
+            self._tell(weights)
+            after = {weights: 1}
         finally:
             with self._turn:
-                self._moving.remove(moved)
-                self._loaded.update({weights: 0} if is_there else {})
+                self._moving -= moving
+                self._loaded |= after
                 self._turn.notify_all()
-        return False
+        return True
 
-    def _next_to_move(self, weights: str) -> str | None:
-        """These weights where there is room for them, else the oldest idle ones, which leave; None: wait."""
-        if weights in self._moving:
+    def _has_room(self) -> bool:
+        return len(self._loaded) + len(self._moving) < max(1, self._adapters.most)
+
+    def _oldest_idle(self) -> str | None:
+        """The adapter that has to leave before another one is loaded; None: none has to, or none can."""
+        if self._has_room():
             return None
-        if len(self._loaded) + len(self._moving) < max(1, self._adapters.most):
-            return weights
         return next((name for name, requests in self._loaded.items() if not requests), None)
 
     def load_again(self, weights: str) -> None:
