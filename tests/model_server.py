@@ -62,15 +62,21 @@ class ModelServer:
         made = chat_completion if asked.path.endswith("/chat/completions") else message
         return JSONResponse(made(asked.body, said))
 
+    def models(self, _request: Request) -> Response:
+        return JSONResponse({"object": "list", "data": [{"id": name} for name in ("m1", *self.loaded)]})
+
     def _adapter(self, asked: Asked) -> Response:
         name = asked.body["lora_name"]
         if asked.path.endswith("/unload_lora_adapter"):
             if self.loaded.pop(name, None) is None:
                 return JSONResponse({"error": {"message": f"The lora adapter '{name}' cannot be found."}}, 404)
             return PlainTextResponse(f"Success: LoRA adapter '{name}' removed successfully.")
+        return self.load_adapter(name, asked.body["lora_path"])
+
+    def load_adapter(self, name: str, folder: str) -> Response:
         if name in self.loaded:
             return JSONResponse({"error": {"message": f"The lora adapter '{name}' has already been loaded."}}, 400)
-        self.loaded[name] = asked.body["lora_path"]
+        self.loaded[name] = folder
         return PlainTextResponse(f"Success: LoRA adapter '{name}' added successfully.")
 
 
@@ -129,6 +135,7 @@ def model_server(answer: Answering) -> Iterator[ModelServer]:
         return running.reply(Asked(request.url.path, dict(request.headers), await request.json()))
 
     routes = [Route(f"/v1/{path}", ask, methods=["POST"]) for path in PATHS]
+    routes.append(Route("/v1/models", running.models))
     server = uvicorn.Server(uvicorn.Config(Starlette(routes=routes), log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

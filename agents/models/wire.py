@@ -104,11 +104,15 @@ class Endpoint:
         """Post a JSON body and parse the answer as `shape`. Raises a subclass of ModelFailure."""
         return self._read(shape, self._send_with_retries(path, body))
 
+    def get(self, path: str, shape: type[A]) -> A:
+        """Get what lies at a path and parse it as `shape`. Raises a subclass of ModelFailure."""
+        return self._read(shape, self._send_with_retries(path, None))
+
     def tell(self, path: str, body: Mapping[str, Any]) -> None:
         """Post a JSON body and ignore the text of the answer. Raises a subclass of ModelFailure."""
         self._send_with_retries(path, body)
 
-    def _send_with_retries(self, path: str, body: Mapping[str, Any]) -> httpx2.Response:
+    def _send_with_retries(self, path: str, body: Mapping[str, Any] | None) -> httpx2.Response:
         tries, wait_s = 1, self.patience.first_wait_s
         while True:
             try:
@@ -124,9 +128,9 @@ class Endpoint:
         """The error for an answer that cannot be used."""
         return AnswerBroken(url=self.url, actual=self._without_key(actual), expected=expected)
 
-    def _once(self, path: str, body: Mapping[str, Any], tries: int) -> httpx2.Response:
+    def _once(self, path: str, body: Mapping[str, Any] | None, tries: int) -> httpx2.Response:
         try:
-            answer = self._pool.post(f"{self.url}/{path}", json=body)
+            answer = self._pool.request("GET" if body is None else "POST", f"{self.url}/{path}", json=body)
         except httpx2.TransportError as problem:
             actual = f"{type(problem).__name__} {problem}".strip()
             timeout_s = self.patience.timeout_s

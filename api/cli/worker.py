@@ -198,7 +198,7 @@ def _work_as_asked(house: House, asked: _Asked, tell: TellNotice, is_over: Event
 def _reactor(house: House, name: str, tell: TellNotice, stack: ExitStack) -> Reacting:
     """The reactor before the model server of the settings. Raises NoModel, BadEndpoint."""
     server = stack.enter_context(weights_endpoint(house.settings, None, folders_of(house)))
-    return partial(react, house, name, server.model_of, lambda said: tell("deployment", said=said))
+    return partial(react, house, name, server, lambda said: tell("deployment", said=said))
 
 
 def _open_place(house: House, asked: _Asked, stack: ExitStack) -> _Place:

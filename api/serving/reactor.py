@@ -6,10 +6,13 @@ The bookmark is the last ArtifactDeployed of the deployment: what was deployed i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from threading import Event
-from typing import Final
+from time import monotonic
+from typing import Final, Protocol
 
 from agents.models.errors import ModelOverloaded, ModelUnreachable
+from agents.models.model import Model
 from agents.rollouts.dispatching.outages import suppress_lost_connection
 from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import ArtifactDeployed
@@ -22,6 +25,8 @@ from .deployments import PASSING_ERRORS, PAUSE_S, Deployment, Load, deploy_champ
 
 RETRY_S: Final = 5.0
 """Seconds until a model server that did not answer is asked again."""
+LOOK_S: Final = 5.0
+"""Seconds between two looks whether a model server still has what was deployed there."""
 
 
 def last_deployed(house: House, name: str) -> ArtifactDeployed | None:
@@ -32,19 +37,73 @@ def last_deployed(house: House, name: str) -> ArtifactDeployed | None:
     return found
 
 
-def react(house: House, name: str, load: Load, say: Callable[[str], None], ended: Event, follow: bool) -> None:  # noqa: FBT001
-    """Deploy the champion, unless it was; with `follow` each later one, until `ended` is set. Raises OutageTooLong."""
-    deployment, seen = Deployment(name), 0
+class AdapterServer(Protocol):
+    """A model server that loads weights while it runs, such as VllmServer."""
+
+    def model_of(self, weights: str) -> Model:
+        """The model of some weights, which are loaded. Raises FlywheelError."""
+        ...
+
+    def restore(self, weights: str) -> bool:
+        """Have weights that the server lost loaded again; True if it had lost them. Raises FlywheelError."""
+        ...
+
+
+def react(
+    house: House,
+    name: str,
+    server: AdapterServer,
+    say: Callable[[str], None],
+    ended: Event,
+    follow: bool,  # noqa: FBT001
+) -> None:
+    """Deploy the champion, unless it was; with `follow` each later one, until `ended` is set. Raises OutageTooLong.
+
+    What was deployed and is lost, because the model server was restarted, is loaded again.
+    """
+    deployment, watch, seen = Deployment(name), _Watch(name, server, say), 0
     while True:
         pause = PAUSE_S
         with suppress_lost_connection():
             moved = [each.position for each in house.store.read(stream=STREAM, after=Position(seen))]
-            if moved and _has_deployed(house, deployment, load, say):
-                seen = moved[-1]
-            elif moved:
+            if moved and not _has_deployed(house, deployment, server.model_of, say):
                 pause = RETRY_S
+            else:
+                seen = moved[-1] if moved else seen
+                watch.look(house)
         if not follow or ended.wait(pause):
             return
+
+
+@dataclass
+class _Watch:
+    """Looks now and then whether a model server still has what was deployed there; says each problem once."""
+
+    name: str
+    server: AdapterServer
+    say: Callable[[str], None]
+    due: float = 0.0
+    said: str = ""
+
+    def look(self, house: House) -> None:
+        """Have the server load again what it lost, if a look is due. Raises LogUnavailable."""
+        if monotonic() < self.due:
+            return
+        self.due = monotonic() + LOOK_S
+        try:
+            self._look(house)
+            self.said = ""
+        except LogUnavailable:
+            raise
+        except FlywheelError as problem:
+            if str(problem) != self.said:
+                self.said = str(problem)
+                self.say(f"{self.name} may have lost what was deployed: {problem}")
+
+    def _look(self, house: House) -> None:
+        deployed = last_deployed(house, self.name)
+        if deployed is not None and self.server.restore(deployed.artifact.weights):
+            self.say(f"{self.name} has {deployed.artifact} again, which its server had lost")
 
 
 def _has_deployed(house: House, deployment: Deployment, load: Load, say: Callable[[str], None]) -> bool:

@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
 import pytest
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from api.cli.main import run_command
 from api.house import House
@@ -47,6 +48,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Weights:
 def house(empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
     monkeypatch.setattr(reactor, "PAUSE_S", 0.02)
     monkeypatch.setattr(reactor, "RETRY_S", 0.05)
+    monkeypatch.setattr(reactor, "LOOK_S", 0.02)
     house = with_models(empty_house, tmp_path / "models")
     first_facts(house)
     return house
@@ -61,7 +63,7 @@ def before(house: House, server: ModelServer, weights: Weights) -> House:
 def react_once(house: House) -> list[str]:
     said: list[str] = []
     with weights_endpoint(house.settings, None, folders_of(house)) as server:
-        react(house, NAME, server.model_of, said.append, threading.Event(), False)
+        react(house, NAME, server, said.append, threading.Event(), False)
     return said
 
 
@@ -71,7 +73,7 @@ def reacting(house: House) -> Iterator[list[str]]:
     said: list[str] = []
     ended = threading.Event()
     with weights_endpoint(house.settings, None, folders_of(house)) as server:
-        arguments: Any = (house, NAME, server.model_of, said.append, ended, True)
+        arguments: Any = (house, NAME, server, said.append, ended, True)
         thread = threading.Thread(target=react, args=arguments)
         thread.start()
         try:
@@ -109,6 +111,54 @@ def test_each_champion_is_loaded_once_and_a_restart_deploys_nothing_again(house:
         asked = len(server.asked)
         assert react_once(house) == []
         assert (len(server.asked), len(told(house)), last_deployed(house, NAME)) == (asked, 2, second)
+
+
+def test_a_server_that_was_restarted_gets_what_was_deployed_again_and_nothing_new_is_recorded(
+    house: House, weights: Weights
+) -> None:
+    record(house, weights.saved)
+    point_to(house, weights.saved.digest)
+    served = f"m1+{weights.saved.digest[:12]}"
+    with model_server(lambda _: "yes") as server:
+        house = before(house, server, weights)
+        with reacting(house) as said:
+            wait_for(lambda: said)
+            for restarts in (1, 2):
+                server.loaded.clear()
+                wait_for(lambda: len(said) == 1 + restarts)  # noqa: B023
+                assert said[restarts].endswith("again, which its server had lost")
+                assert [*server.loaded] == [served]
+        server.loaded.clear()
+        (told_again,) = react_once(house)  # a worker that begins after the server was restarted
+        assert (told_again, [*server.loaded]) == (said[1], [served])
+        assert react_once(house) == []
+    assert [each.type for each in told(house)] == ["ArtifactDeployed"]
+
+
+def test_what_a_restarted_server_refuses_is_said_once_and_loaded_when_it_does_not(
+    house: House, weights: Weights, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(house, weights.saved)
+    point_to(house, weights.saved.digest)
+    with model_server(lambda _: "yes") as server:
+        house = before(house, server, weights)
+        refused: list[str] = []
+        load = server.load_adapter
+
+        def refuse(name: str, folder: str) -> Response:
+            refused.append(name)
+            return JSONResponse({"error": {"message": "no room for an adapter"}}, 400)
+
+        with reacting(house) as said:
+            wait_for(lambda: said)
+            monkeypatch.setattr(server, "load_adapter", refuse)
+            server.loaded.clear()
+            wait_for(lambda: len(refused) > 2)
+            assert [("no room" in each) for each in said] == [False, True]
+            monkeypatch.setattr(server, "load_adapter", load)
+            wait_for(lambda: server.loaded)
+            wait_for(lambda: len(said) == 3)
+    assert [each.type for each in told(house)] == ["ArtifactDeployed"]
 
 
 def test_a_champion_that_cannot_be_loaded_leaves_its_reason_and_what_is_kept(house: House, weights: Weights) -> None:
@@ -192,6 +242,7 @@ def test_a_champion_that_the_log_did_not_give_at_first_is_loaded_later(
         ended.set()
         raise OutageTooLong(waited_s=1, actual="gone")
 
+    server: Any = SimpleNamespace(model_of=lambda _: pytest.fail("nothing is loaded here"))
     monkeypatch.setattr(reactor, "deploy_champion", failing_at_first)
     with pytest.raises(OutageTooLong):  # the second try, whose end the worker is told
-        react(house, NAME, lambda _: pytest.fail("nothing is loaded here"), list[str]().append, ended, True)
+        react(house, NAME, server, list[str]().append, ended, True)

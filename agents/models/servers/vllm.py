@@ -19,7 +19,7 @@ from ..errors import AdapterUnfit, ModelUnknown, RequestRejected
 from ..local.network import BASE
 from ..model import Completion, CompletionRequest, Offers
 from ..openai import OpenAI, OpenAISettings
-from ..wire import Endpoint, Patience
+from ..wire import Endpoint, EndpointAnswer, Patience
 from .errors import AdaptersFixed
 
 MOST_ADAPTERS: Final = 8
@@ -40,6 +40,16 @@ class VllmAdapters:
     folder_of: Callable[[str], Path]
     place_of: Callable[[Path], PurePosixPath] = PurePosixPath
     most: int = MOST_ADAPTERS
+
+
+class _Card(EndpointAnswer):
+    id: str
+
+
+class _Listing(EndpointAnswer):
+    """The models that a server lists, adapters among them."""
+
+    data: tuple[_Card, ...]
 
 
 class VllmServer:
@@ -133,8 +143,21 @@ class VllmServer:
         """Have the server load weights that it has lost: it was restarted. Raises as `model_of`."""
         self._tell(weights)
 
-    def _tell(self, weights: str) -> None:
-        """Check a checkpoint's digest and base, and have the server load it."""
+    def restore(self, weights: str) -> bool:
+        """Have the server load weights that it does not list, as after its restart; True if it had lost them.
+
+        Raises as `model_of`.
+        """
+        name = self.served_name(weights)
+        if weights == BASE or any(each.id == name for each in self._endpoint.get("models", _Listing).data):
+            return False
+        with self._turn:
+            is_new = weights not in self._loaded
+        with self.hold(weights):
+            return is_new or self._tell(weights)
+
+    def _tell(self, weights: str) -> bool:
+        """Check a checkpoint's digest and base, and have the server load it; False if it was there already."""
         folder = read_checkpoint(self._adapters.folder_of(weights), weights)
         folder.check()
         if folder.base != self._adapters.base:
@@ -148,6 +171,8 @@ class VllmServer:
         except RequestRejected as problem:
             if _LOADED not in str(problem.facts["said"]):  # another process loaded it, under the same digest
                 raise
+            return False
+        return True
 
     def served_name(self, weights: str) -> str:
         """The name by which the server knows some weights."""
