@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from agents.models.servers import runner
 from agents.models.servers.plan import Artefact
 from agents.models.servers.runner import look_up_file
+from eventlog import weights_folder
 
 
 def digest_at(place: Path) -> str:
@@ -24,10 +23,9 @@ def test_a_file_is_read_once_until_it_changes(tmp_path: Path, monkeypatch: pytes
     place.write_bytes(b"GGUF one")
     assert digest_at(place) == sha256(b"GGUF one").hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "sha256", lambda: pytest.fail("the file was read again"))
+        patch.setattr(weights_folder, "_hash", lambda *_: pytest.fail("the file was read again"))
         assert digest_at(place) == sha256(b"GGUF one").hexdigest()
     place.write_bytes(b"GGUF two")
-    os.utime(place, ns=(1, 1))
     assert digest_at(place) == sha256(b"GGUF two").hexdigest()
     place.unlink()
     assert look_up_file(PurePosixPath(place)) is None

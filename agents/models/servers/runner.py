@@ -1,18 +1,18 @@
 """A base as GGUF in llama.cpp's own server, with the challenger that a request or the deployment names.
 
-Deploy targets carry this module with `plan`, the errors and the package files above them, and nothing else of this
-project: it imports only those and, on use, xllamacpp.
+Deploy targets carry this module with `plan`, `weights_folder`, the errors and the package files above them, and nothing
+else of this project: it imports only those and, on use, xllamacpp.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any, Final
+
+from eventlog.weights_folder import file_digest
 
 from .errors import ChallengerUnfit
 from .plan import Artefact, ServedBase, ServingPlan, challenger_from_suite, plan_serving
@@ -20,9 +20,6 @@ from .plan import Artefact, ServedBase, ServingPlan, challenger_from_suite, plan
 GGUF: Final = b"GGUF"
 MOST_SERVERS: Final = 2
 """Servers in memory: the base's and that of the challenger that was asked last."""
-_CHUNK: Final = 1 << 20
-_DIGESTS: Final = 64
-"""Digests of files that are remembered, so that no request waits for gigabytes to be read again."""
 
 Start = Callable[[Sequence[str], int], Any]
 """Starts a server with the arguments of a plan and a context of so many tokens."""
@@ -35,18 +32,7 @@ def look_up_file(path: PurePosixPath) -> Artefact | None:
         return Artefact(is_folder=True, digest="")
     if not place.is_file():
         return None
-    state = place.stat()
-    digest = _digest_in_state(place, (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns))
-    return Artefact(is_folder=False, digest=digest)
-
-
-@lru_cache(_DIGESTS)
-def _digest_in_state(place: Path, _state: tuple[int, ...]) -> str:
-    content = sha256()
-    with place.open("rb") as file:
-        while piece := file.read(_CHUNK):
-            content.update(piece)
-    return content.hexdigest()
+    return Artefact(is_folder=False, digest=file_digest(place))
 
 
 def start_server(arguments: Sequence[str], context: int) -> Any:

@@ -32,6 +32,7 @@ CARRIED: Final = (
     "agents/models/servers/runner.py",
     "eventlog/__init__.py",
     "eventlog/errors.py",
+    "eventlog/weights_folder.py",
 )
 """Everything that the runner imports of this project; a test starts it with nothing else."""
 DEPLOYMENT: Final = "deployment.json"
