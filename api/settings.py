@@ -191,6 +191,9 @@ class Settings(BaseSettings):
     mounts: dict[str, Path] = Field(
         default_factory=dict, description='volumes of references such as store:/ck, as JSON: {"store": "/mnt/store"}'
     )
+    lora_adapter: str | None = Field(
+        default=None, description="reference of the adapter of every policy that POST /v1/predict plays; unset: any"
+    )
     model_gguf: Literal["f32", "f16", "q8_0"] = Field(
         default="f32",
         description="the precision of a base where the model is llamacpp:FOLDER; q8_0 gives no logprobs to train on",

@@ -18,6 +18,7 @@ from ..errors import BadCertificate
 from ..house import House
 from ..ports import listen
 from ..serving.adapter_upstream import refuse_bad_endpoint
+from ..serving.challengers import refuse_unknown_adapter
 from ..serving.local_champion import open_champion
 from ..serving.local_upstream import CHAMPION, LocalChampion
 from ..settings import read_settings
@@ -53,6 +54,7 @@ def serve(
     tls = tls_files(tls_certificate or settings.tls_certificate, tls_key or settings.tls_key)
     refuse_bad_endpoint(settings)
     with open_project() as house, _champion(house, model) as champion:
+        refuse_unknown_adapter(house)
         listener = listen(host or settings.host, settings.port if port is None else port)
         address, taken = listener.getsockname()[:2]
         first_token(house)

@@ -215,14 +215,18 @@ def _session_of(body: PredictBody) -> str | None:
 
 
 def _weights(house: House, body: PredictBody) -> tuple[Artifact, str | None]:
-    """The artifact that plays, and its model's name in the log. Raises what find_challenger does, NotPredicted."""
+    """The artifact that plays, and its model's name in the log. Raises what find_challenger does, NotPredicted.
+
+    A policy that names no weights has those of FLYWHEEL_LORA_ADAPTER, if it is set, else the champion's.
+    """
+    is_policy = body.executor == "policy"
     chosen = {"_lora_adapter": body.lora_adapter, "_challenger_model": body.challenger_model}
     served = {"_lora_name": body.lora_name, "_lora_scale": body.lora_scale, "_lora_max_rank": body.lora_max_rank}
-    wanted = challenger_from_suite(chosen | {name: value for name, value in served.items() if value is not None})
+    suite = chosen | {name: value for name, value in served.items() if value is not None}
+    wanted = challenger_from_suite(suite, house.settings.lora_adapter if is_policy else None)
     if wanted.scale != 1:
         expected = "1, because a run names its weights by their digest, which holds no scale"
         raise NotPredicted(where="_lora_scale", actual=str(wanted.scale), expected=expected)
-    is_policy = body.executor == "policy"
     if not is_policy and (wanted != Challenger() or body.model or body.sampling_temperature is not None):
         expected = "the executor policy, which alone has weights, a model and a temperature"
         raise NotPredicted(where="executor", actual=body.executor, expected=expected)

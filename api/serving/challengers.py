@@ -96,6 +96,12 @@ def find_referenced(house: House, wanted: Challenger) -> str:
     return _state_at(house.views(), reference, path).checkpoint
 
 
+def refuse_unknown_adapter(house: House) -> None:
+    """Raise what `find_referenced` does for the adapter of FLYWHEEL_LORA_ADAPTER, before a server listens."""
+    if house.settings.lora_adapter is not None:
+        find_referenced(house, Challenger(adapter=house.settings.lora_adapter))
+
+
 def look_up(path: PurePosixPath) -> Artefact | None:
     """The file or folder at a path of this machine, with the rank of a PEFT adapter."""
     place = Path(path)
