@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from agents.models.servers.errors import ReferenceMissing
 from api.cli.main import run_command
 from api.house import House
 from api.serving.challengers import refuse_unknown_adapter
@@ -118,8 +117,17 @@ def test_an_adapter_of_the_deployment_plays_and_draws_as_one_that_a_request_name
     assert all(by_request.tokens)
 
 
-def test_an_adapter_of_the_deployment_that_is_not_there_is_an_error_before_a_server_listens(house: House) -> None:
+def test_an_adapter_of_the_deployment_that_is_not_there_is_an_error_before_a_server_listens(
+    house: House,
+    empty_database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     refuse_unknown_adapter(house)
-    lost = house.settings.model_copy(update={"lora_adapter": "/nowhere/ck"})
-    with pytest.raises(ReferenceMissing, match="/nowhere/ck"):
-        refuse_unknown_adapter(replace(house, settings=lost))
+    monkeypatch.setattr("api.cli.serve.listen", lambda *_: pytest.fail("it listens"))
+    monkeypatch.setenv("FLYWHEEL_DATABASE_URL", empty_database.app_url)
+    monkeypatch.setenv("FLYWHEEL_OWNER_URL", empty_database.owner_url)
+    monkeypatch.setenv("FLYWHEEL_KEYS", str(empty_database.keys))
+    monkeypatch.setenv("FLYWHEEL_LORA_ADAPTER", "/nowhere/ck")
+    assert run_command(["serve", "--port", "0"]) == 1
+    assert "Nothing lies at the reference /nowhere/ck" in " ".join(capsys.readouterr().err.split())
