@@ -243,6 +243,6 @@ def _app(endpoint: RunEndpoint) -> Starlette:
 def _refusal(dialect: CallDialect, problem: FlywheelError) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 400)
     if isinstance(problem, UpstreamAnswered):
-        actual = int(problem.facts["actual"])  # type: ignore[call-overload]  # the status that httpx2 gave
+        actual = int(problem.facts["actual"])  # type: ignore[call-overload]  # the status that the client gave
         status = actual if actual < 500 or actual == 529 else 502  # noqa: PLR2004  (a failure of the server behind)
     return JSONResponse(error_body(dialect.api, status, str(problem), type(problem).__name__), status_code=status)

@@ -7,20 +7,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, Protocol
-
-import httpx2
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agents.models.wire import LONGEST_SAID
-from agents.tls import tls_context
 
 from ..settings import Settings
+from .connections import Connections, lost_connections
 from .dialects import Api, CallDialect
 from .errors import NoUpstream, UnknownModel, UpstreamAnswered, UpstreamLost, UpstreamRefused
 
-CONNECT_S: Final = 10.0
-KEPT_S: Final = 2.0
-"""How long an idle connection is kept: less than the 5 s after which uvicorn closes one, which would lose a call."""
+if TYPE_CHECKING:
+    import aiohttp
 
 _BASES: Final[Mapping[Api, str]] = {"openai": "https://api.openai.com/v1", "anthropic": "https://api.anthropic.com/v1"}
 _VERSION: Final = "2023-06-01"
@@ -40,12 +37,12 @@ class StreamEvent:
 
 @dataclass(frozen=True)
 class Upstream:
-    """The model server's address, model and pool of connections."""
+    """The model server's address, model and connections."""
 
     api: Api
     url: str
     model: str
-    client: httpx2.AsyncClient
+    connections: Connections
 
     def speaks(self, api: Api) -> bool:
         """True for the API of the settings."""
@@ -63,21 +60,20 @@ class Upstream:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.client.aclose()
+        await self.connections.aclose()
 
     def headers(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The headers of a caller that are passed on. Its key is not: the pool has the server's own."""
+        """The headers of a caller that are passed on. Its key is not: the connections have the server's own."""
         kept = {name: given[name] for name in _PASSED if name in given}
         return {"anthropic-version": _VERSION, **kept} if self.api == "anthropic" else kept
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:
         """The whole answer to a call. Raises UpstreamRefused, UpstreamAnswered, UpstreamLost."""
-        with _named(self.url):
-            answer = await self.client.post(f"{self.url}/{dialect.path}", json=body, headers=self.headers(headers))
-        _check(answer, self.url)
+        async with self.connections.post(f"{self.url}/{dialect.path}", body, self.headers(headers)) as answer:
+            said = await _read(answer, self.url)
         try:
-            found = answer.json()
-        except ValueError as problem:
+            found = json.loads(said)
+        except (ValueError, RecursionError) as problem:
             raise UpstreamLost(url=self.url, actual="its answer is not JSON") from problem
         if not isinstance(found, dict):
             raise UpstreamLost(url=self.url, actual="its answer is no JSON object")
@@ -88,18 +84,10 @@ class Upstream:
         self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
         """The events of a streamed answer. Raises UpstreamRefused, UpstreamAnswered, UpstreamLost."""
-        request = self.client.build_request(
-            "POST", f"{self.url}/{dialect.path}", json=body, headers=self.headers(headers)
-        )
-        with _named(self.url):
-            answer = await self.client.send(request, stream=True)
-        try:
-            if not answer.is_success:
-                await answer.aread()
-                _check(answer, self.url)
+        async with self.connections.post(f"{self.url}/{dialect.path}", body, self.headers(headers)) as answer:
+            if not _is_success(answer):
+                await _read(answer, self.url)
             yield _events(answer, self.url)
-        finally:
-            await answer.aclose()
 
 
 class AnyUpstream(Protocol):
@@ -147,25 +135,18 @@ class AnyUpstream(Protocol):
         ...
 
 
-class _named:  # noqa: N801  (a context manager, used as a function)
-    """Names failures of the connection within the block: raises UpstreamLost."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, problem: BaseException | None, _trace: object) -> None:
-        if isinstance(problem, httpx2.HTTPError):
-            said = f"{type(problem).__name__} {problem}".strip()
-            raise UpstreamLost(url=self._url, actual=said) from problem
+async def _read(answer: aiohttp.ClientResponse, url: str) -> bytes:
+    """The whole body of an answer. Raises UpstreamLost, and by its status UpstreamRefused, UpstreamAnswered."""
+    with lost_connections(url):
+        said = await answer.read()
+    _check(answer, said, url)
+    return said
 
 
-async def _events(answer: httpx2.Response, url: str) -> AsyncIterator[StreamEvent]:
+async def _events(answer: aiohttp.ClientResponse, url: str) -> AsyncIterator[StreamEvent]:
     waiting = b""
-    with _named(url):
-        async for part in answer.aiter_bytes():
+    with lost_connections(url):
+        async for part in answer.content.iter_any():
             waiting = (waiting + part).replace(b"\r\n", b"\n")
             while b"\n\n" in waiting:
                 raw, waiting = waiting.split(b"\n\n", 1)
@@ -177,23 +158,27 @@ def _data(raw: bytes) -> str:
     return "\n".join(line[5:].removeprefix(" ") for line in lines if line.startswith("data:"))
 
 
-def _check(answer: httpx2.Response, url: str) -> None:
-    if answer.is_success:
+def _is_success(answer: aiohttp.ClientResponse) -> bool:
+    return HTTPStatus.OK <= answer.status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _check(answer: aiohttp.ClientResponse, said: bytes, url: str) -> None:
+    if _is_success(answer):
         return
-    status = answer.status_code
-    if status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        raise UpstreamRefused(url=url, actual=status)
-    raise UpstreamAnswered(actual=status, said=_server_message(answer), retry_after=answer.headers.get("retry-after"))
+    if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+        raise UpstreamRefused(url=url, actual=answer.status)
+    retry_after = answer.headers.get("retry-after")
+    raise UpstreamAnswered(actual=answer.status, said=_server_message(said), retry_after=retry_after)
 
 
-def _server_message(answer: httpx2.Response) -> str:
-    """The server's own message, shortened; it never repeats a key, which only the pool holds."""
+def _server_message(said: bytes) -> str:
+    """The server's own message, shortened; it never repeats a key, which only the connections hold."""
     try:
-        error = json.loads(answer.content).get("error")
+        error = json.loads(said).get("error")
     except (ValueError, AttributeError, RecursionError):
         error = None
     message = error.get("message") if isinstance(error, dict) else error
-    return (message if isinstance(message, str) else answer.text)[:LONGEST_SAID]
+    return (message if isinstance(message, str) else said.decode("utf-8", "replace"))[:LONGEST_SAID]
 
 
 def open_upstream(settings: Settings) -> Upstream | None:
@@ -203,15 +188,8 @@ def open_upstream(settings: Settings) -> Upstream | None:
     api: Api = settings.model_api
     key = "" if settings.model_key is None else settings.model_key.get_secret_value()
     named = {"x-api-key": key} if api == "anthropic" else {"Authorization": f"Bearer {key}"}
-    client = httpx2.AsyncClient(
-        headers=named if key else {},
-        timeout=httpx2.Timeout(settings.model_seconds, connect=CONNECT_S),
-        limits=httpx2.Limits(max_connections=512, max_keepalive_connections=64, keepalive_expiry=KEPT_S),
-        trust_env=False,
-        verify=tls_context(),
-        follow_redirects=False,
-    )
-    return Upstream(api, (settings.model_url or _BASES[api]).rstrip("/"), settings.model, client)
+    connections = Connections(named if key else {}, settings.model_seconds)
+    return Upstream(api, (settings.model_url or _BASES[api]).rstrip("/"), settings.model, connections)
 
 
 def served_tokens(settings: Settings) -> dict[str, str]:
