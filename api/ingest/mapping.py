@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from eventlog.events import Sampling
 
 from ..serving.calls import UNBOUNDED, ModelAnswer, ModelCall
+from ..serving.tool_steps import action_name
 from .messages import answered_samples, plain_structure, told_messages
 from .spans import ERROR, Span, attribute_text, whole_number
 
@@ -31,7 +32,6 @@ _MICRO: Final = 1_000_000
 _NAME_MOST: Final = 180
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "completion"})
 _EVALUATION: Final = "gen_ai.evaluation.result"
-_NO_ACTION: Final = re.compile(r"[^a-z0-9_]+")
 _NO_JUDGE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _PASSED: Final = frozenset({"pass", "passed", "true", "yes", "correct", "good", "success"})
 _FAILED: Final = frozenset({"fail", "failed", "false", "no", "incorrect", "bad", "failure"})
@@ -166,18 +166,12 @@ def tool_use(span: Span) -> ToolUse:
     own = span.attributes
     name = attribute_text(own, "gen_ai.tool.name", "tool.name") or attribute_text({"name": span.name}, "name") or "tool"
     return ToolUse(
-        action=_action(name),
+        action=action_name(name),
         intent=(attribute_text(own, "gen_ai.tool.description", "tool.description") or name)[:_NAME_MOST],
         argument=_content(own, "gen_ai.tool.call.arguments", "tool.parameters", "input.value"),
         result=_content(own, "gen_ai.tool.call.result", "output.value"),
         has_failed=span.status == ERROR,
     )
-
-
-def _action(name: str) -> str:
-    """A tool's name as the open name of an action."""
-    found = _NO_ACTION.sub("_", name.lower()).strip("_")
-    return (found if found[:1].isalpha() else f"tool_{found}").rstrip("_")[:64]
 
 
 def _content(own: Mapping[str, Any], *names: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING, Final
@@ -23,15 +23,17 @@ from eventlog.events import (
     RunMissing,
     RunStarted,
     Spec,
+    StepTaken,
     TaskSpec,
 )
-from eventlog.store import Append, Committed, Conflict, Position
+from eventlog.store import START, Append, Committed, Conflict, Position, Recorded
 
 from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of, proxy_actor
 from .calls import ModelAnswer, ModelCall
 from .errors import RunClosed
+from .tool_steps import steps_of_results
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -72,11 +74,16 @@ class RunOpening:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """The version of a run's stream, the number of its next call, and the position of its last event."""
+    """The version of a run's stream, the numbers of its next call and step, and the position of its last event.
+
+    `told` are the messages whose results of tools are steps already.
+    """
 
     version: int
     calls: int
     position: Position
+    steps: int = 0
+    told: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -115,30 +122,44 @@ class Capture:
             self._read(opening)
 
     def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
-        """Append one call with its blobs. On return it is durable. Raises RunClosed, LogUnavailable."""
+        """Append one call with its blobs, and before it what it is the first to tell of tools that the agent used.
+
+        On return it is durable. Raises RunClosed, LogUnavailable.
+        """
         event, blobs = call_event(opening.run, call, answer, self.served)
         known = self._progress(opening)
         is_first = known is not None and not known.calls  # later ones tell again what earlier ones told
+        steps: tuple[StepTaken, ...] = ()
+        if not is_first:  # what a first call tells was not done in this run
+            steps, more = steps_of_results(opening.run, call.messages, [blob.digest for blob in blobs])
+            blobs = (*blobs, *more)
         without_flush(self.house.blobs, are_new=is_first).put(blobs)
-        self._append(opening, event)
+        self._append(opening, event, steps)
 
     def lose(self, problem: FlywheelError) -> None:
         """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
 
-    def _append(self, opening: RunOpening, event: ModelCalled) -> None:
-        """Append at the run's next number; who lost a race against another call of the run takes the one after."""
+    def _append(self, opening: RunOpening, event: ModelCalled, steps: Sequence[StepTaken]) -> None:
+        """Append at the run's next number; who lost a race against another call of the run takes the one after.
+
+        Steps that another call told are left out.
+        """
         while True:
             known = self._progress(opening)
             if known is None:
                 raise RunClosed(run=opening.run, actual="it is not in the log")
-            numbered = event.model_copy(update={"index": known.calls})
-            append = Append(stream=f"run/{opening.run}", events=(numbered,), actor=opening.actor, expect=known.version)
+            fresh = [step for step in steps if step.told_by not in known.told]
+            taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
+            events = (*taken, event.model_copy(update={"index": known.calls}))
+            append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
             (outcome,) = self.house.store.append([append])
             if isinstance(outcome, Conflict):
                 self._forget(opening)
                 continue
             if isinstance(outcome, Committed):
-                self._remember(opening, RunProgress(outcome.version, known.calls + 1, outcome.last))
+                told = known.told | {step.told_by for step in fresh if step.told_by is not None}
+                after = RunProgress(outcome.version, known.calls + 1, outcome.last, known.steps + len(fresh), told)
+                self._remember(opening, after)
             return
 
     def _progress(self, opening: RunOpening) -> RunProgress | None:
@@ -154,8 +175,7 @@ class Capture:
                 raise OthersRun(run=opening.run, or_role="")
             if isinstance(recorded.event, RunFinished | RunMissing | RewardGraded):
                 raise RunClosed(run=opening.run, actual=recorded.event.type)
-            calls = 0 if found is None else found.calls
-            found = RunProgress(recorded.version, calls + isinstance(recorded.event, ModelCalled), recorded.position)
+            found = _after(found or RunProgress(0, 0, START), recorded)
         if found is not None:
             self._remember(opening, found)
         return found
@@ -179,6 +199,19 @@ class Capture:
             return start
         artifact = Artifact(weights=opening.weights, memory=opening.memory)
         return start.model_copy(update={"artifact": artifact, "applied": opening.applied})
+
+
+def _after(found: RunProgress, recorded: Recorded) -> RunProgress:
+    """Where a run stands after one more event of it."""
+    event = recorded.event
+    told = {event.told_by} if isinstance(event, StepTaken) and event.told_by is not None else set[str]()
+    return RunProgress(
+        recorded.version,
+        found.calls + isinstance(event, ModelCalled),
+        recorded.position,
+        found.steps + isinstance(event, StepTaken),
+        found.told | told,
+    )
 
 
 def outside_start(run: str, group: str, task: str, sweep: str, executor: str, weights: str = "base") -> RunStarted:

@@ -16,6 +16,7 @@ from eventlog.events import (
     RunMissing,
     RunStarted,
     RunStatus,
+    StepTaken,
     Usage,
 )
 from eventlog.store import START, Append, Committed, Position
@@ -38,6 +39,7 @@ class _Ended:
     actor: str = ""
     group: str = ""
     calls: list[ModelCalled] = field(default_factory=list)
+    steps: int = 0
     is_finished: bool = False
     is_missing: bool = False
     reward: RewardGraded | None = None
@@ -76,6 +78,8 @@ def _read(house: House, run: str) -> _Ended:
                 found.actor, found.group = recorded.actor, started.spec.group_id
             case ModelCalled() as called:
                 found.calls.append(called)
+            case StepTaken():
+                found.steps += 1
             case RunFinished():
                 found.is_finished = True
             case RunMissing():
@@ -104,7 +108,7 @@ def _end(house: House, run: str, found: _Ended) -> tuple[AnyEvent, ...]:
         known_total(call.input_tokens for call in found.calls),
         known_total(call.output_tokens for call in found.calls),
     )
-    return (outside_end(run, "completed", tokens),)
+    return (outside_end(run, "completed", tokens, found.steps or None),)
 
 
 def outside_end(

@@ -182,7 +182,8 @@ class StepTaken(Event):
 
     `argument` is a blob: the text or JSON object that an environment's own action was given. It is None for a step on
     a page, whose plan or completion holds what was entered; if an agent reported the step itself, it is what it acted
-    on. `observation` (the resulting page) and `screenshot` are blobs.
+    on. `observation` (the resulting page) and `screenshot` are blobs. `told_by` is the message that told a tool's
+    result to the model, where the step was read from a conversation.
     """
 
     schema_version: ClassVar[int] = 2
@@ -196,6 +197,7 @@ class StepTaken(Event):
     http_status: Count | None
     observation: BlobAddress | None
     screenshot: Annotated[BlobAddress | None, Field(exclude_if=lambda screenshot: screenshot is None)] = None
+    told_by: Annotated[BlobAddress | None, Field(exclude_if=lambda told_by: told_by is None)] = None
 
 
 class ModelCalled(Event):
