@@ -14,6 +14,7 @@ from eventlog.blobs.conversations import link_messages
 from eventlog.blobs.postgres import without_flush
 from eventlog.errors import FlywheelError
 from eventlog.events import (
+    AnyEvent,
     Applied,
     Artifact,
     Memory,
@@ -150,7 +151,7 @@ class Capture:
                 raise RunClosed(run=opening.run, actual="it is not in the log")
             fresh = [step for step in steps if step.told_by not in known.told]
             taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
-            events = (*taken, event.model_copy(update={"index": known.calls}))
+            events: tuple[AnyEvent, ...] = (*taken, event.model_copy(update={"index": known.calls}))
             append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
             (outcome,) = self.house.store.append([append])
             if isinstance(outcome, Conflict):
