@@ -9,7 +9,6 @@ from typing import Protocol, runtime_checkable
 from eventlog.events import Artifact
 
 from ..envs.contract import Instance
-from ..models.local.network import BASE
 from . import policy
 from .errors import NotServed
 from .executor import Assignment, Execution, Executor, Watch, no_verification
@@ -61,13 +60,10 @@ class ByWeights:
 def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:
     """Raise NotServed if no model serves the weights of one of these artifacts. Call it before any run.
 
-    An executor that loads weights on demand loads them now; one of a single model, whose weights nobody knows, has
-    `base` alone: its runs may not be recorded as those of a checkpoint. Raises ModelFailure if they cannot be loaded.
+    An executor that loads weights on demand loads them now. Raises ModelFailure if they cannot be loaded.
     """
     for artifact in artifacts:
         if isinstance(executor, Serves):
             executor.policy_for(artifact.weights)
         elif isinstance(executor, Loads):
             executor.load(artifact.weights)
-        elif isinstance(executor, PolicyExecutor) and artifact.weights != BASE:
-            raise NotServed(actual=artifact.weights, expected=BASE)

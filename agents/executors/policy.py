@@ -22,9 +22,11 @@ from ..envs.episodes.episode import ActionSpec
 from ..learning.advice import BRIEF_BUDGET, BUDGET, Audience, advice_paragraph, reading_audience
 from ..learning.guidance import guidance_paragraph
 from ..models.errors import NotOffered, RequestRejected
+from ..models.local.network import BASE
 from ..models.model import ChatMessage, CompletionRequest, Image, Model, Sample, Schema
 from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
+from .errors import NotServed
 from .executor import Assignment, Called, CostReached, ExecutedStep, Execution, Verified, Watch, no_verification
 from .open_actions import open_schema, open_step_of, open_system_prompt
 from .site_tools import over_tools
@@ -110,6 +112,15 @@ class PolicyExecutor:
     def walks_pages(self) -> bool:
         """See Advised."""
         return self.opening is over_http
+
+    def policy_for(self, weights: str) -> PolicyExecutor:
+        """The policy itself, for `base` alone: nobody knows the weights of its model. Raises NotServed.
+
+        So its runs cannot be recorded as those of a checkpoint.
+        """
+        if weights != BASE:
+            raise NotServed(actual=weights, expected=BASE)
+        return self
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. The model ends the run with `finish`. It is told of failed steps, which do not end the run."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 
 from agents.envs.environment import Environment
+from agents.executors.by_weights import refuse_unserved
 from agents.executors.executor import Executor
 from agents.learning.memory import content_reader
 from agents.rollouts.play import PLAN
@@ -82,7 +83,7 @@ class Controller:
     def run(self) -> str:
         """Repeat rounds until the budget is spent or nothing is left to try. Returns the reason for stopping.
 
-        Raises ControllerBusy, ForgedEvents, NotAdmitted, NoPlan, NothingGraded, LockLost, and what pin_suite raises.
+        Raises ControllerBusy, ForgedEvents, NotServed, NotAdmitted, NoPlan, NothingGraded, LockLost, and as pin_suite.
         """
         with only_controller(self.house, self.site) as house:
             refuse_forged(house.views())
@@ -181,8 +182,7 @@ class Controller:
 
     def _show(self) -> None:
         views = self.house.views()
-        state = present_course(views, self.site)
-        since = 0 if state is None else state.since
+        since = 0 if (state := present_course(views, self.site)) is None else state.since
         rounds = rounds_of(self.house.store, self.site, since)
         self.watch(rounds_played(views, rounds), site_status(views, self.site))
 
@@ -199,6 +199,7 @@ class Controller:
         A benchmark is frozen last, when every task of it is known to be playable.
         """
         first_facts(self.house)
+        refuse_unserved(self.executor, (present_champion(self.house.views()).pointed_artifact(),))
         see_admission(self.house, self.client, self.site, self.admit)
         follows_plan = self.executor.name not in PLANLESS
         suite = self.suite or pin_suite(self.house, self.client, self.site, follows_plan=follows_plan)
@@ -217,8 +218,7 @@ class Controller:
 
     def _renew(self, views: PostgresViews, why: str) -> None:
         """Freeze a benchmark of the course's size with the same tasks, or the course's if the present one lacks any."""
-        course, own = self.course, self._templates()
-        present = present_benchmark(views, self.site)
+        course, own, present = self.course, self._templates(), present_benchmark(views, self.site)
         is_short = missing_tasks(present, [each.oracle_task_id for each in own])
         templates = without_plans(own) if is_short else present.templates
         amounts = course.amounts(len(templates))

@@ -185,9 +185,10 @@ def play_and_settle(
     """Play the pending runs of both arms, judge them, append the verdict, and return a message with the decision.
 
     The verdict is void if the judged champion is no longer champion. Raises OtherExecutor if the evaluation was opened
-    for another executor.
+    for another executor, and what refuse_unserved raises: the settings may be others than when it was opened.
     """
     opened = _refuse_other(house, evaluation, executor)
+    refuse_unserved(executor, (opened.champion, opened.challenger))
     state = require(house.views().get(VERDICTS, evaluation))
     benchmark = _benchmark(house.views(), state)
     operations = pinned_operations(house, benchmark.environment, opened.suite_version, Position(state.opened_since))

@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agents.executors.errors import NotServed
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
+from agents.models.local.network import BASE
 from agents.models.model import Model
 from agents.models.servers.vllm import VllmServer
 
@@ -67,7 +69,10 @@ class RunModels(Protocol):
 
 @dataclass(frozen=True)
 class ServerModels:
-    """The model server of the settings. Only with `server`, where it loads checkpoints, its weights are known here."""
+    """The model server of the settings. Only with `server`, where it loads checkpoints, its weights are known here.
+
+    Without, it answers runs of `base` alone, so that none is recorded as a run of a checkpoint.
+    """
 
     settings: Settings
     upstream: Upstream
@@ -90,10 +95,13 @@ class ServerModels:
         """See RunModels. Raises ModelFailure besides."""
         if self.server is not None:
             self.server.model_of(weights)
+        elif weights != BASE:
+            raise NotServed(actual=weights, expected=BASE)
 
     def upstream_for(self, weights: str) -> AnyUpstream:
         """See RunModels. The agent is not told by which weights it is answered."""
         if self.server is None:
+            self.load(weights)
             return self.upstream
         pinned = PinnedModel(self.name, weights, self.server.model_of(weights))
         return AdapterUpstream(self.upstream, self.server, pinned, hides_weights=True)

@@ -182,6 +182,20 @@ def test_a_checkpoint_that_no_model_serves_is_refused_before_any_alpha_is_spent(
     assert empty_house.store.head() == head
 
 
+def test_an_evaluation_is_not_continued_before_a_model_that_serves_one_of_its_arms_alone(
+    client: EnvClient, host: ModelServer, empty_house: House
+) -> None:
+    frozen = begun(empty_house)
+    challenger, memory = forget_everything(CHECKPOINT)
+    empty_house.blobs.put([memory])
+    with policies(host) as executor:
+        evaluation = challenge(empty_house, frozen, challenger, RULES, executor)
+    head = empty_house.store.head()
+    with model(host, model="base") as alone, pytest.raises(NotServed, match="No model serves the weights 3f9a"):
+        play_and_settle(empty_house, client, evaluation, COURSE, Quiet(), PolicyExecutor(alone))
+    assert empty_house.store.head() == head
+
+
 @pytest.mark.parametrize(
     ("name", "refused"),
     [

@@ -32,7 +32,6 @@ from ...learning.advice import MOST_SKILLS, Audience
 from ...learning.guidance import guidance_paragraph
 from ...models.model import Model
 from ..actions import INTENTS
-from ..by_weights import Serves
 from ..endpoint import EndpointPolicies
 from ..executor import Assignment, ExecutedStep, Execution, Executor, Watch, no_verification
 from ..local import LocalPolicies
@@ -107,9 +106,7 @@ class DelegationExecutor:
 
     def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy of these weights, loaded. Raises NotServed, ModelFailure."""
-        if isinstance(self.policy, Serves):
-            return self.policy.policy_for(weights)
-        return self.policy
+        return self.policy.policy_for(weights)
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. A loop that ends in an exception is aborted, because its instance ends with it."""
