@@ -1,7 +1,7 @@
 """Model calls that the holder of a token appends to a run from outside: they are numbered on, and name what is stored.
 
-A call may name text that no blob holds, or belong to a run that ended: datasets are built from calls, so either is
-refused here, where whoever recorded it can still do something about it.
+A call may name text that no blob holds, or tokens that no dataset can, or belong to a run that ended: datasets are
+built from calls, so each is refused here, where whoever recorded it can still do something about it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from eventlog.blobs.conversations import node
 from eventlog.chain import EXACT
 from eventlog.errors import BlobDamaged, FlywheelError, NotAConversation
 from eventlog.events import AnyEvent, ModelCalled, RewardGraded, RunFinished, RunMissing, RunStarted
 from eventlog.store import Append, Conflict, Outcome
 from projections.access import TokenState
+from projections.datasets.completions import fault_of_completion
+from projections.datasets.conversations import read_message
 
 from ..errors import Unknown
 from ..house import House
@@ -117,8 +118,12 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
     """Have the blobs of a call, no longer together than a prompt may be; `walked` are messages that were looked at."""
     blobs, left = house.blobs, house.settings.prompt_bytes
     for address in dict.fromkeys((call.completion, *call.images)):
-        left -= len(blobs.get(address).body)
+        body = blobs.get(address).body
+        left -= len(body)
         _refuse_long(left, house, where)
+        if address == call.completion and (fault := fault_of_completion(body)) is not None:
+            path = f"{where}.completion{fault.where and '.'}{fault.where}"
+            raise Unprocessable(where=path, actual=fault.actual, expected=fault.expected)
     following: str | None = call.messages
     while following is not None and following not in walked:
         walked.add(following)
@@ -126,7 +131,7 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
         left -= len(message.body)
         _refuse_long(left, house, where)
         try:
-            _, following = node(following, message)
+            following = read_message(following, message).parent
         except (NotAConversation, BlobDamaged) as problem:
             raise Unprocessable(where=f"{where}.messages", actual=str(problem), expected="linked messages") from problem
 

@@ -57,7 +57,7 @@ def node(address: str, blob: Blob) -> tuple[Mapping[str, Json], str | None]:
     try:
         found = json.loads(blob.body)
         message, parent = found["message"], found["parent"]
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise BlobDamaged(actual=f"right, but they are not a message ({error})", expected=address) from error
     if not isinstance(message, dict) or not (parent is None or (isinstance(parent, str) and is_address(parent))):
         raise BlobDamaged(actual="right, but the message is malformed", expected=address)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eventlog.blobs.conversations import node
 from eventlog.chain import canonical
+from eventlog.errors import UnstorableNumber, UnstorableText
 
 from .plan_rows import ConversationMessage
 
@@ -38,11 +40,15 @@ Nodes = Mapping[str, StoredTurn]
 
 
 def read_message(address: str, blob: Blob) -> StoredTurn:
-    """A message blob as a turn. A picture is replaced by its address. Raises NotAConversation, BlobDamaged."""
+    """A message blob as a turn. A picture is replaced by its address, a lone surrogate, which is no text, by "?".
+
+    Raises NotAConversation, BlobDamaged.
+    """
     found, parent = node(address, blob)
     role = found.get("role")
-    message = ConversationMessage(role if isinstance(role, str) else "user", _text(found))
-    return StoredTurn(message, parent, _is_text(found))
+    written = role if isinstance(role, str) else "user", _text(found)
+    role, text = (each.encode(errors="replace").decode() for each in written)
+    return StoredTurn(ConversationMessage(role, text), parent, _is_text(found) and (role, text) == written)
 
 
 def messages_at(nodes: Nodes, address: str) -> tuple[tuple[str, ConversationMessage], ...]:
@@ -69,7 +75,7 @@ def _text(message: Mapping[str, Json]) -> str:
         case {"content": str(content)}:
             return content
         case _:
-            return canonical({key: value for key, value in message.items() if key != "role"}).decode()
+            return _json({key: value for key, value in message.items() if key != "role"})
 
 
 def _part(part: Json) -> str:
@@ -79,7 +85,15 @@ def _part(part: Json) -> str:
         case {"image": str(address)}:
             return f"<image {address}>"
         case _:
-            return canonical(part).decode()
+            return _json(part)
+
+
+def _json(value: Json) -> str:
+    """A value as JSON: canonical, as far as its numbers and texts are those of events."""
+    try:
+        return canonical(value).decode()
+    except (UnstorableNumber, UnstorableText, RecursionError):
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _is_text(message: Mapping[str, Json]) -> bool:

@@ -33,6 +33,7 @@ REFUSALS: Mapping[str, str] = {
     "sampled": "a model sampled it, so its text is never tokenised again; use --runs policy",
     "no_token_ids": "its endpoint returned no token ids; use one that does, with FLYWHEEL_MODEL_TOKEN_IDS=true;"
     " for sft and dpo, --base FOLDER tokenises its text",
+    "bad_token_ids": "one of its token ids is negative or beyond 2147483647, which no tokenizer has; fix the endpoint",
     "tool_calls": "one of its answers calls a tool, or holds more than text otherwise, and its tokens are unknown; use"
     " an endpoint that returns token ids, with FLYWHEEL_MODEL_TOKEN_IDS=true",
     "not_text": "one of its prompts holds more than text, such as a picture or a tool's answer, which the base's chat"

@@ -6,7 +6,6 @@ observation. Sampled text is never tokenised again. A demonstration has only tex
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -16,7 +15,7 @@ import msgspec
 
 from eventlog.events import Tokens
 
-from ..engine.decoders import convert, decoder_of
+from .completions import Sampled, StoredCompletion, are_token_ids, read_completion_blob
 from .plan_rows import ConversationMessage
 
 _MICRO: Final = 1_000_000
@@ -30,26 +29,6 @@ class CallFact(msgspec.Struct, frozen=True):
     sampling: dict[str, Any]
     messages: str
     completion: str
-
-
-class _Sample(msgspec.Struct):
-    text: str = ""
-    finish: str | None = None
-    token_ids: list[int] | None = None
-    logprobs: list[float | None] | None = None
-    tool_calls: list[Any] | None = None
-
-
-class _Completion(msgspec.Struct):
-    """The fields of a completion blob from which rows are built."""
-
-    samples: list[_Sample]
-    prompt_token_ids: list[int] | None = None
-    tokenizer: str | None = None
-    chat_template: str | None = None
-    processed_logprobs: bool = False
-    constrained: bool = False
-    distribution: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +87,14 @@ class Stretch:
 
 def read_sampled(fact: CallFact, body: bytes) -> SampledCall | str:
     """A call with the tokens of its completion blob, or the reason to refuse it."""
-    found = _completion(body)
+    found = read_completion_blob(body)
     sample = _only_sample(found)
     if found is None or isinstance(sample, str):
         return str(sample)
     if not found.prompt_token_ids or not sample.token_ids:
         return "no_token_ids"
+    if not (are_token_ids(found.prompt_token_ids) and are_token_ids(sample.token_ids)):
+        return "bad_token_ids"
     if found.tokenizer is None or found.chat_template is None:
         return "no_tokenizer"
     sampling = fact.sampling
@@ -149,7 +130,7 @@ def read_demonstrated(
     Returns the reason instead if it is not a demonstration, or if what it says or was told is more than text. `said`
     returns the messages at an address, None if they are more than text.
     """
-    found = _completion(body)
+    found = read_completion_blob(body)
     sample = _only_sample(found)
     if found is None or isinstance(sample, str):
         return str(sample)
@@ -184,19 +165,7 @@ def read_sampled_or_text(
     return found if text_only == "sampled" else text_only
 
 
-def _completion(body: bytes) -> _Completion | None:
-    """Parse a completion blob, including one with NaN or infinity; None if it is not a completion."""
-    try:
-        found: _Completion = decoder_of(_Completion).decode(body)
-    except msgspec.DecodeError:
-        try:
-            found = convert(json.loads(body), _Completion)
-        except (ValueError, RecursionError):
-            return None
-    return found
-
-
-def _only_sample(found: _Completion | None) -> _Sample | str:
+def _only_sample(found: StoredCompletion | None) -> Sampled | str:
     """The sample that the agent acted on; the reason to refuse the call if none is, or if one of several is."""
     if found is None or not found.samples:
         return "unreadable"

@@ -104,6 +104,39 @@ def test_a_call_that_no_dataset_could_read_is_refused(
     assert house.store.head() == head
 
 
+IDS = '"prompt_token_ids":[1],"samples":[{"token_ids":[2,%s],"logprobs":[-0.5,%s]}]'
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("no json", "is no completion"),
+        ('{"samples":[]}', "is without samples"),
+        ('{"samples":[{"text":"\\ud800"}]}', "is no completion"),
+        ('{"prompt_token_ids":[-1],"samples":[{}]}', "prompt_token_ids is -1: expected token ids of 0 to 2147483647"),
+        ("{%s}" % (IDS % (2**31, -1)), "samples.0.token_ids is 2147483648: expected token ids of 0 to 2147483647"),
+        ("{%s}" % (IDS % (2**64, -1)), "samples.0.token_ids is 18446744073709551616: expected token ids"),
+        ("{%s}" % (IDS % (3, "NaN")), "samples.0.logprobs is nan: expected finite natural logarithms of at most 0"),
+        ("{%s}" % (IDS % (3, "-1e999")), "samples.0.logprobs is -inf"),
+        ("{%s}" % (IDS % (3, 0.5)), "samples.0.logprobs is 0.5"),
+        ("{%s}" % (IDS % (3, "-1,-1")), "samples.0.logprobs is 3 numbers: expected one for each of 2 token ids"),
+    ],
+)
+def test_a_completion_that_no_dataset_could_hold_is_refused_by_what_is_wrong_in_it(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]], body: str, said: str
+) -> None:
+    own = headers["ingest"]
+    assert sent(client, own, opening()) == (201, "")
+    head, (address,) = house.store.head(), house.blobs.put([Blob("application/json", body.encode())])
+    events = [called(house, completion=address)]
+    answer = client.post("/v1/events", json={"stream": f"run/{RUN}", "events": events}, headers=own)
+    assert (answer.status_code, house.store.head()) == (422, head)
+    assert said in answer.json()["error"]["message"]
+    whole = ("{%s}" % (IDS % (2**31 - 1, "0.0"))).encode()
+    (address,) = house.blobs.put([Blob("application/json", whole)])
+    assert sent(client, own, called(house, completion=address)) == (201, "")
+
+
 def test_the_blobs_of_a_call_are_no_longer_than_a_prompt_may_be(
     client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
 ) -> None:

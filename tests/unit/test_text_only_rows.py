@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from api.datasets import row_batches
+from eventlog.blobs import Blob
 from eventlog.blobs.conversations import put_messages
 from eventlog.events import DpoQuery, GrpoQuery, SftQuery, Tokens, query_of
 from projections.datasets.advantages import NANO, centred_rewards
@@ -99,6 +100,8 @@ BLOCKS: list[dict[str, Any]] = [{"type": "text", "text": "2 + 2"}, {"type": "tex
         ({"role": "assistant", "content": None, "tool_calls": [TOOL]}, "not_text"),
         ({"role": "assistant", "content": "I look it up.", "tool_calls": [TOOL]}, "not_text"),
         ({"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}, "not_text"),
+        ({"role": "assistant", "content": [{"type": "tool_use", "input": {"x": 1.5}}]}, "not_text"),
+        ({"role": "user", "content": {"x": 2**70}}, "not_text"),
     ],
 )
 def test_blocks_of_text_are_joined_and_what_is_more_than_text_is_refused(
@@ -118,6 +121,12 @@ def test_blocks_of_text_are_joined_and_what_is_more_than_text_is_refused(
         TOKENS,
     )
     assert found == reason if reason else isinstance(found, SampledCall)
+
+
+def test_a_message_that_is_no_unicode_text_is_told_apart_and_stops_no_dataset() -> None:
+    body = b'{"message":{"role":"user","content":"2 + 2 \\ud800"},"parent":null}'
+    turn = read_message("a", Blob("application/vnd.flywheel.message+json", body))
+    assert (turn.message.content, turn.is_text) == ("2 + 2 ?", False)
 
 
 def test_a_ratio_never_has_them() -> None:
