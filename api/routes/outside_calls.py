@@ -1,18 +1,20 @@
 """Model calls that the holder of a token appends to a run from outside: they are numbered on, and name what is stored.
 
 A call may name text that no blob holds, or tokens that no dataset can, or belong to a run that ended: datasets are
-built from calls, so each is refused here, where whoever recorded it can still do something about it.
+built from calls, so each is refused here, where whoever recorded it can still do something about it. So is one that
+names bytes of a person whom its run does not name, because an erasure finds by its runs what has seen them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from eventlog.chain import EXACT
 from eventlog.errors import BlobDamaged, FlywheelError, NotAConversation
 from eventlog.events import AnyEvent, ModelCalled, RewardGraded, RunFinished, RunMissing, RunStarted
+from eventlog.keys import subject_tag
 from eventlog.store import Append, Conflict, Outcome
 from projections.access import TokenState
 from projections.datasets.completions import fault_of_completion
@@ -33,11 +35,12 @@ _MOST_IMAGES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class _RunSoFar:
-    """A run as its stream has it: its version, who opened it, its calls and their conversations, and what closed it."""
+    """A run as its stream has it: its version, opener, subject, calls and their conversations, and what closed it."""
 
     version: int = 0
     opener: str = ""
     is_begun: bool = False
+    subject: str | None = None
     calls: int = 0
     conversations: frozenset[str] = frozenset()
     closed: str | None = None
@@ -77,7 +80,7 @@ def _read(house: House, stream: str) -> _RunSoFar:
 def _after(found: _RunSoFar, event: AnyEvent) -> _RunSoFar:
     match event:
         case RunStarted():
-            return replace(found, is_begun=True)
+            return replace(found, is_begun=True, subject=event.subject)
         case ModelCalled():
             return replace(found, calls=found.calls + 1)
         case RunFinished() | RunMissing() | RewardGraded():
@@ -93,7 +96,8 @@ def _fault(house: House, found: _RunSoFar, events: Sequence[AnyEvent]) -> Flywhe
         for place, event in enumerate(events):
             if isinstance(event, ModelCalled):
                 _check_call(found, event, f"events.{place}")
-                _check_blobs(house, walked, event, f"events.{place}")
+                looked_at = _check_blobs(house, walked, event, f"events.{place}")
+                _refuse_other_subjects(house, found, looked_at, f"events.{place}")
             found = _after(found, event)
     except FlywheelError as problem:
         return problem
@@ -114,10 +118,14 @@ def _check_call(found: _RunSoFar, call: ModelCalled, where: str) -> None:
         raise Unprocessable(where=f"{where}.images", actual=str(len(call.images)), expected=f"at most {_MOST_IMAGES}")
 
 
-def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) -> None:
-    """Have the blobs of a call, no longer together than a prompt may be; `walked` are messages that were looked at."""
+def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) -> list[str]:
+    """Have the blobs of a call, no longer together than a prompt may be, and return their addresses.
+
+    Messages that are `walked` were looked at before.
+    """
     blobs, left = house.blobs, house.settings.prompt_bytes
-    for address in dict.fromkeys((call.completion, *call.images)):
+    looked_at = list(dict.fromkeys((call.completion, *call.images)))
+    for address in looked_at:
         body = blobs.get(address).body
         left -= len(body)
         _refuse_long(left, house, where)
@@ -127,6 +135,7 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
     following: str | None = call.messages
     while following is not None and following not in walked:
         walked.add(following)
+        looked_at.append(following)
         message = blobs.get(following)
         left -= len(message.body)
         _refuse_long(left, house, where)
@@ -134,6 +143,16 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
             following = read_message(following, message).parent
         except (NotAConversation, BlobDamaged) as problem:
             raise Unprocessable(where=f"{where}.messages", actual=str(problem), expected="linked messages") from problem
+    return looked_at
+
+
+def _refuse_other_subjects(house: House, found: _RunSoFar, addresses: Iterable[str], where: str) -> None:
+    own = None if found.subject is None else subject_tag(found.subject)
+    for envelope in house.blobs.read_envelopes(addresses):
+        if envelope.subject not in {None, own}:
+            actual = f"the blob {envelope.address} of a subject that the run does not name"
+            expected = "blobs of no subject, or of the one in the run's RunStarted.subject"
+            raise Unprocessable(where=where, actual=actual, expected=expected)
 
 
 def _refuse_long(left: int, house: House, where: str) -> None:

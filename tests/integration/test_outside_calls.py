@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.history.disown import refuse_forged
+from api.history.erase import what_is_known_of
 from api.house import House
 from api.tokens import issue
 from eventlog.blobs import Blob
@@ -135,6 +136,24 @@ def test_a_completion_that_no_dataset_could_hold_is_refused_by_what_is_wrong_in_
     whole = ("{%s}" % (IDS % (2**31 - 1, "0.0"))).encode()
     (address,) = house.blobs.put([Blob("application/json", whole)])
     assert sent(client, own, called(house, completion=address)) == (201, "")
+
+
+def test_a_call_names_bytes_of_no_subject_but_that_of_its_run(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    own, body = headers["ingest"], b'{"samples":[{"text":"Ann lives here"}]}'
+    (of_ann,) = house.blobs.put([Blob("application/json", body)], subject="ann")
+    told = put_messages(house.blobs, SAID[:1], subject="ann")
+    (picture,) = house.blobs.put([Blob("image/png", b"Ann")], subject="ann")
+    runs = {"ext-of-ann": "ann", "ext-of-bob": "bob", "ext-of-nobody": None}
+    for run, subject in runs.items():
+        assert sent(client, own, {**opening(run), "subject": subject}) == (201, "")
+    for named in ({"completion": of_ann}, {"messages": told}, {"images": [picture]}):
+        for run in ("ext-of-bob", "ext-of-nobody"):
+            assert sent(client, own, called(house, run=run, **named)) == (422, "Unprocessable"), (run, named)
+    whole = called(house, run="ext-of-ann", completion=of_ann, messages=told, images=[picture])
+    assert sent(client, own, whole, called(house, 1, run="ext-of-ann")) == (201, "")
+    assert what_is_known_of(house, house.views(), "ann").runs == ("ext-of-ann",)
 
 
 def test_the_blobs_of_a_call_are_no_longer_than_a_prompt_may_be(
