@@ -56,12 +56,13 @@ def react(
     say: Callable[[str], None],
     ended: Event,
     follow: bool,  # noqa: FBT001
+    now: Callable[[], float] = monotonic,
 ) -> None:
     """Deploy the champion, unless it was; with `follow` each later one, until `ended` is set. Raises OutageTooLong.
 
-    What was deployed and is lost, because the model server was restarted, is loaded again.
+    What was deployed and is lost, because the model server was restarted, is loaded again. `now` is a clock in seconds.
     """
-    deployment, watch, seen = Deployment(name), _Watch(name, server, say), 0
+    deployment, watch, seen = Deployment(name), _Watch(name, server, say, now), 0
     while True:
         pause = PAUSE_S
         with suppress_lost_connection():
@@ -82,14 +83,16 @@ class _Watch:
     name: str
     server: AdapterServer
     say: Callable[[str], None]
-    due: float = 0.0
+    now: Callable[[], float]
+    due: float | None = None
     said: str = ""
 
     def look(self, house: House) -> None:
         """Have the server load again what it lost, if a look is due. Raises LogUnavailable."""
-        if monotonic() < self.due:
+        now = self.now()
+        if self.due is not None and now < self.due:
             return
-        self.due = monotonic() + LOOK_S
+        self.due = now + LOOK_S
         try:
             self._look(house)
             self.said = ""

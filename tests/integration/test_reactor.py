@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from starlette.responses import JSONResponse, Response
 
+from agents.models.scripted import Scripted
 from api.cli.main import run_command
 from api.house import House
 from api.serving import reactor
@@ -246,3 +247,23 @@ def test_a_champion_that_the_log_did_not_give_at_first_is_loaded_later(
     monkeypatch.setattr(reactor, "deploy_champion", failing_at_first)
     with pytest.raises(OutageTooLong):  # the second try, whose end the worker is told
         react(house, NAME, server, list[str]().append, ended, True)
+
+
+def test_a_server_is_looked_at_in_steps_of_the_clock_that_is_handed_in(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reactor, "LOOK_S", 5.0)
+    clock, looks = [0.0], list[float]()
+
+    class Turns(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  (the clock moves instead)
+            clock[0] += 2.0
+            return clock[0] > 13.0
+
+    def restore(_: str) -> bool:
+        looks.append(clock[0])
+        return False
+
+    server: Any = SimpleNamespace(model_of=lambda _: Scripted(lambda _: "OK"), restore=restore)
+    react(house, NAME, server, list[str]().append, Turns(), True, lambda: clock[0])
+    assert looks == [0.0, 6.0, 12.0]
