@@ -76,7 +76,7 @@ def commands(site: OwnSite) -> list[list[str]]:
 
 def choose_link(asked: Asked) -> Reply:
     """A model that follows the link that notes quote, where there is one; else it guesses by its seed."""
-    seed: int = asked.body["seed"]
+    seed: int = asked.body.get("seed", 0)  # the first question has none
     notes, _, links = asked.text.partition("Links: ")
     names: list[str] = re.findall(r"'([^']+)'", links)
     quoted = [name for name in names if f"'{name}'" in notes]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..envs.contract import Instance
 from ..learning.advice import Audience, reading_audience
 from ..models.local.network import BASE
-from ..models.model import Model
+from ..models.model import Model, WithoutLogprobs
 from ..models.servers.vllm import VllmServer
 from .actions import Wording
 from .executor import Assignment, Execution, Watch, no_verification
@@ -20,11 +20,13 @@ class EndpointPolicies:
     """Executor of a base at an endpoint and of checkpoints on it: digest to served name.
 
     A checkpoint's digest is checked before it is loaded; the least recently used idle one is unloaded beyond a bound.
+    With `lacks_logprobs` none are requested, because the server returns none.
     """
 
     server: VllmServer
     opening: Opening = over_http
     wording: Wording = "full"
+    lacks_logprobs: bool = False
 
     @property
     def name(self) -> str:
@@ -34,7 +36,7 @@ class EndpointPolicies:
     @property
     def model(self) -> Model:
         """The base model. Plans are recorded under its name; a run's artifact names the checkpoint."""
-        return self.server.model_of(BASE)
+        return self._model_of(BASE)
 
     @property
     def offers_logprobs(self) -> bool:
@@ -61,5 +63,9 @@ class EndpointPolicies:
         Raises AdapterUnfit, CheckpointMissing, CheckpointAltered, AdaptersFixed, ModelFailure.
         """
         tokens = BRIEF_TOKENS if self.wording == "brief" else MAX_TOKENS
-        model = self.server.model_of(weights)
+        model = self._model_of(weights)
         return PolicyExecutor(model, opening=self.opening, max_tokens=tokens, wording=self.wording)
+
+    def _model_of(self, weights: str) -> Model:
+        model = self.server.model_of(weights)
+        return WithoutLogprobs(model) if self.lacks_logprobs else model

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from agents.executors.local import FolderOf, no_checkpoints
@@ -16,6 +17,7 @@ from agents.executors.policy import Opening
 from ..errors import NoModel
 from ..serving.run_endpoint import open_endpoint
 from ..settings import Settings, agent_environment
+from .models import agent_model
 
 _NAMED: Final = "FLYWHEEL_MODEL, with FLYWHEEL_MODEL_URL where it is at a server"
 
@@ -54,5 +56,6 @@ def agent_executor(
             agent=agent if models.base is None else agent.with_model(models.base),
             opening=endpoint.open_run,
             load=models.load,
+            server=partial(agent_model, settings, model) if models.base is None else None,
             offers_logprobs=models.offers_logprobs,
         )

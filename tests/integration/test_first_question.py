@@ -1,8 +1,12 @@
-"""`flywheel run` and `gate run` ask a policy's model one question first: what it lacks is said once, before any run."""
+"""`flywheel run` and `gate run` ask a model server one question first: what it lacks is said once, before any run.
+
+It is the server of a policy, of a loop, of policies whose weights it loads, or of an agent of one's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.responses import JSONResponse
@@ -13,6 +17,7 @@ from api.house import House
 from tests.admitted import admitted
 from tests.integration.test_policy_rollouts import action
 from tests.model_server import Asked, ModelServer, chat_completion, model_server
+from tests.outside import write_agents
 from tests.sites import SharedSite
 
 from .test_cli import Flywheel, flywheel
@@ -21,6 +26,7 @@ __all__ = ["flywheel"]
 
 RUN = ("run", "--executor", "policy", "--rounds", "1", "--seeds", "1")
 GATE = ("gate", "run", "--challenger", "base@395", "--executor", "delegation", "--test", "bootstrap")
+AGENT = ("run", "--agent", "python:strangers:buy", "--rounds", "1", "--seeds", "1")
 FINISH = action("finish")
 
 
@@ -42,21 +48,43 @@ def asked(
         yield upstream, ("--url", site.url, "--admin-url", site.admin_url)
 
 
-@pytest.mark.parametrize("words", [RUN, GATE], ids=["run", "gate"])
+def name_base(monkeypatch: pytest.MonkeyPatch, *, loads: bool) -> None:
+    """Have the settings say that the server loads weights by name, or not."""
+    if loads:
+        monkeypatch.setenv("FLYWHEEL_MODEL_BASE", "b" * 64)
+
+
+@pytest.mark.parametrize(
+    ("words", "loads"),
+    [(RUN, False), (GATE, False), (AGENT, False), (RUN, True), (GATE, True), (AGENT, True)],
+    ids=["run", "gate", "agent", "run-loads", "gate-loads", "agent-loads"],
+)
 def test_an_endpoint_without_logprobs_is_said_once_before_a_run_is_lost(
-    words: tuple[str, ...], flywheel: Flywheel, house: House, asked: tuple[ModelServer, tuple[str, ...]]
+    words: tuple[str, ...],
+    loads: bool,
+    flywheel: Flywheel,
+    house: House,
+    asked: tuple[ModelServer, tuple[str, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    name_base(monkeypatch, loads=loads)
+    write_agents(tmp_path)
+    monkeypatch.chdir(tmp_path)
     head = house.store.head()
     code, _, err = flywheel(*words, *asked[1])
     assert (code, err.count("returned no logprobs"), "FLYWHEEL_MODEL_LOGPROBS=false" in err) == (1, 1, True), err
     assert (len(asked[0].asked), house.store.head()) == (1, head)
 
 
+@pytest.mark.parametrize("loads", [False, True])
 def test_who_goes_without_logprobs_plays_without_them(
+    loads: bool,
     flywheel: Flywheel,
     asked: tuple[ModelServer, tuple[str, ...]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    name_base(monkeypatch, loads=loads)
     offered: list[bool] = []
 
     def stop_at_once(controller: Controller) -> str:

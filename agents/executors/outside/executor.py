@@ -24,6 +24,7 @@ from projections.runs import AGENT
 from ...envs.contract import MICRO, Instance
 from ...envs.errors import EnvironmentFailure
 from ...learning.advice import READERS, Audience, notes_paragraphs
+from ...models.model import Model
 from ..episodes.surface import EpisodeSurface
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
 from ..open_actions import open_step
@@ -71,8 +72,8 @@ class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
     `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request and answers by the
-    run's weights, as far as `load` knows them. In an environment without pages the agent takes its actions on what
-    `surfaces` opens.
+    run's weights, as far as `load` knows them. `server` opens the model server behind the endpoint, for a first question
+    (None: there is none). In an environment without pages the agent takes its actions on what `surfaces` opens.
     """
 
     agent: AgentSpec
@@ -81,6 +82,7 @@ class AgentExecutor:
     fence: tuple[str, ...] = ()
     opening: Callable[[str, str], AbstractContextManager[ModelAccess | None]] = no_model
     load: Callable[[str], None] = any_weights
+    server: Callable[[], AbstractContextManager[Model]] | None = None
     name: str = AGENT
     offers_logprobs: bool = False
     audience: Audience = READERS
