@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -43,7 +43,10 @@ class CallRecorder(Protocol):
 
 @dataclass(frozen=True)
 class Forwarding:
-    """One call on its way: what the caller asked, as whom, and the model server for it."""
+    """One call on its way: what the caller asked, as whom, and the model server for it.
+
+    `message_of` says what the caller is told of an error in a stream.
+    """
 
     capture: CallRecorder
     upstream: AnyUpstream
@@ -53,6 +56,7 @@ class Forwarding:
     body: Mapping[str, Any]
     headers: Mapping[str, str]
     terms: CallTerms
+    message_of: Callable[[FlywheelError], str] = str
 
     async def answer(self) -> dict[str, Any]:
         """The whole answer for the caller, recorded. Raises UpstreamLost and its kin, LogUnavailable, RunClosed."""
@@ -97,7 +101,7 @@ class Forwarding:
                 _LOG.error("%s: a streamed call was cut: %s", self.opening.run, problem)
                 if is_server_failure(problem):
                     self.capture.lose(problem)
-                yield _error_event(self.dialect, problem)
+                yield _error_event(self.dialect, problem, self.message_of(problem))
 
     @asynccontextmanager
     async def _open_stream(self) -> AsyncIterator[tuple[Mapping[str, Any], AsyncIterator[StreamEvent]]]:
@@ -189,7 +193,7 @@ def _parse_event(event: StreamEvent) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _error_event(dialect: CallDialect, problem: FlywheelError) -> bytes:
-    body = json.dumps(error_body(dialect.api, 502, str(problem), type(problem).__name__)).encode()
+def _error_event(dialect: CallDialect, problem: FlywheelError, message: str) -> bytes:
+    body = json.dumps(error_body(dialect.api, 502, message, type(problem).__name__)).encode()
     head = b"event: error\n" if dialect.api == "anthropic" else b""
     return head + b"data: " + body + b"\n\n"

@@ -43,6 +43,7 @@ MOST_CALLS: Final = 1_000
 """Most calls of a run, so that an agent that asks without end costs a bounded amount."""
 
 START_WITHIN_S: Final = 10.0
+_LOST: Final = "The model gave no whole answer. Nothing was recorded of this call; try it again."
 _STATUS: Final[dict[type[FlywheelError], int]] = {
     NoSuchRun: 401,
     RunClosed: 409,
@@ -104,6 +105,15 @@ class RunCalls:
                 url=self.upstream.url, actual=str(lost.facts["actual"]), tries=1, timeout_s=self.timeout_s
             ) from lost
 
+    def message_of(self, problem: FlywheelError) -> str:
+        """What the agent is told of an error: the same by whatever weights it is answered, where they are known.
+
+        A failure to load them would tell that they are no base's; the whole of it is the reason of a missing run.
+        """
+        if self.recorded is None:
+            return str(problem)
+        return _LOST if is_server_failure(problem) else str(problem).replace(self.recorded, self.model.name)
+
     def lose(self, problem: FlywheelError) -> None:
         """Note that the model server failed, which no agent causes; an answer after that forgives it."""
         with self.lock:
@@ -155,10 +165,11 @@ class RunEndpoint:
             upstream = check_upstream(run.upstream, dialect)
             upstream.weights_of(call.model)  # an unknown model is refused
             run.begin()
-        except FlywheelError as problem:
-            return _refusal(dialect, problem)
+        except FlywheelError as problem:  # of what was asked, before any weights have to do with it
+            return _refusal(dialect, problem, str(problem))
         opening = RunOpening(run="agent", token="run", group="agent", task="agent")  # noqa: S106 no secret
-        forwarding = Forwarding(run, upstream, dialect, opening, call, body, request.headers, self.models.terms)
+        terms, told = self.models.terms, run.message_of
+        forwarding = Forwarding(run, upstream, dialect, opening, call, body, request.headers, terms, told)
         try:
             if not call.is_streamed:
                 return JSONResponse(await forwarding.answer())
@@ -167,7 +178,7 @@ class RunEndpoint:
         except FlywheelError as problem:
             if is_server_failure(problem):
                 run.lose(problem)
-            return _refusal(dialect, problem)
+            return _refusal(dialect, problem, run.message_of(problem))
         return StreamingResponse(relay(parts), media_type="text/event-stream")
 
     async def list_models(self, request: Request) -> Response:
@@ -175,7 +186,7 @@ class RunEndpoint:
         try:
             self.run_of(request)
         except FlywheelError as problem:
-            return _refusal(CHAT, problem)
+            return _refusal(CHAT, problem, str(problem))
         listed = {"id": self.models.name, "object": "model", "created": 0, "owned_by": "flywheel"}
         return JSONResponse({"object": "list", "data": [listed]})
 
@@ -240,9 +251,9 @@ def _app(endpoint: RunEndpoint) -> Starlette:
     return Starlette(routes=[*map(route, (CHAT, COMPLETIONS, MESSAGES)), models], lifespan=lifespan)
 
 
-def _refusal(dialect: CallDialect, problem: FlywheelError) -> Response:
+def _refusal(dialect: CallDialect, problem: FlywheelError, message: str) -> Response:
     status = next((code for kind, code in _STATUS.items() if isinstance(problem, kind)), 400)
     if isinstance(problem, UpstreamAnswered):
         actual = int(problem.facts["actual"])  # type: ignore[call-overload]  # the status that the client gave
         status = actual if actual < 500 or actual == 529 else 502  # noqa: PLR2004  (a failure of the server behind)
-    return JSONResponse(error_body(dialect.api, status, str(problem), type(problem).__name__), status_code=status)
+    return JSONResponse(error_body(dialect.api, status, message, type(problem).__name__), status_code=status)

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from starlette.responses import JSONResponse, StreamingResponse
 
 from agents.envs.clients.client import EnvClient
 from agents.executors.by_weights import refuse_unserved
@@ -16,10 +18,12 @@ from agents.executors.errors import NotServed
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.executor import AgentExecutor
 from agents.learning.memory import forget_everything
+from agents.models.errors import ModelUnreachable
 from agents.rollouts.play import Job, Means
 from agents.rollouts.record import rollout, stopwatch
 from agents.rollouts.sweep import SeedSweep
 from api.datasets import freeze
+from api.serving.run_endpoint import RunEndpoint, open_endpoint
 from api.settings import Settings
 from api.sweeps.executors import Way, executor_of, options_of, recorded_as, worker_of
 from eventlog.blobs import MemoryBlobs
@@ -27,7 +31,7 @@ from eventlog.errors import CheckpointMissing
 from eventlog.events import GrpoQuery, ModelCalled, RewardGraded, SeedsRule, SftQuery, SweepPlanned, Template
 from eventlog.weights_folder import Base
 from projections.datasets.row_columns import Kind
-from tests.model_server import model_server
+from tests.model_server import Asked, Reply, model_server
 from tests.own_site import OwnSite, serve_own_site
 from tests.tiny import make_base, planted_checkpoint
 from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, views
@@ -192,6 +196,63 @@ def test_an_agent_before_a_server_that_loads_checkpoints_is_answered_by_its_runs
     said = [json.loads(blobs.get(call.completion).body)["samples"][0]["text"] for call in calls]
     assert said == ["m1", served]
     assert [*server.loaded] == [served]
+
+
+def errors_of(endpoint: RunEndpoint, weights: str) -> list[tuple[int, dict[str, Any]]]:
+    """What an agent is told that asks for more than its model has room for, whole and as a stream."""
+    said = [{"role": "user", "content": "word " * 600}]
+    told = []
+    with endpoint.open_run(weights=weights) as run, httpx2.Client(trust_env=False) as web:
+        for is_streamed in (False, True):
+            body = {"model": run.model.name, "messages": said, "max_tokens": 100, "stream": is_streamed}
+            headers = {"Authorization": f"Bearer {run.model.key}"}
+            answer = web.post(f"{endpoint.address}/v1/chat/completions", json=body, headers=headers)
+            told.append((answer.status_code, answer.json()))
+    return told
+
+
+def test_an_error_of_its_model_does_not_tell_an_agent_by_which_weights_it_is_answered(
+    base: Base, saved: Checkpoint
+) -> None:
+    settings = Settings(model=f"transformers:{base.path}")
+    served = open_endpoint(settings, None, lambda digest: saved.path.parent / digest)
+    assert served is not None
+    with served as endpoint:
+        plain, tuned = (errors_of(endpoint, weights) for weights in ("base", saved.digest))
+    assert plain == tuned
+    assert [status for status, _ in plain] == [400, 400]
+    assert "exceed a context of 512" in plain[0][1]["error"]["message"]
+
+
+def refuse_tuned(asked: Asked) -> Reply:
+    """A server that fails for a checkpoint: at its calls, or with an error that names it in a stream."""
+    if asked.text == "fail":
+        return JSONResponse({"error": {"message": f"{asked.body['model']} is out of memory"}}, 500)
+    return StreamingResponse(iter([f'data: {{"error": "{asked.body["model"]} is gone"}}\n\n'.encode()]))
+
+
+def test_a_failure_of_its_model_server_does_not_tell_an_agent_either(base: Base, saved: Checkpoint) -> None:
+    def folder_of(digest: str) -> Path:
+        return saved.path.parent / digest
+
+    with model_server(refuse_tuned) as server:
+        settings = Settings(model="m1", model_url=server.url, model_base=base.digest)
+        served = open_endpoint(settings, None, folder_of)
+        assert served is not None
+        found: dict[str, list[str]] = {}
+        with served as endpoint, httpx2.Client(trust_env=False) as web:
+            for weights in ("base", saved.digest):
+                with endpoint.open_run(weights=weights) as run:
+                    headers, asked = {"Authorization": f"Bearer {run.model.key}"}, {"model": "m1"}
+                    for words, is_streamed in (("fail", False), ("fail", True), ("break", True)):
+                        body = {**asked, "messages": [{"role": "user", "content": words}], "stream": is_streamed}
+                        answer = web.post(f"{endpoint.address}/v1/chat/completions", json=body, headers=headers)
+                        found.setdefault(weights, []).append(f"{answer.status_code} {answer.text}")
+                    with pytest.raises(ModelUnreachable, match=f"{run.recorded} is gone".replace("+", r"\+")):
+                        run.close()  # whoever reads why the run is missing is told
+    plain, tuned = found.values()
+    assert plain == tuned
+    assert all("m1+" not in each for each in tuned)
 
 
 def test_an_agent_before_another_base_is_another_agent(tmp_path: Path, base: Base, saved: Checkpoint) -> None:
