@@ -134,21 +134,21 @@ def run(
     slow, warming = course_of(course, stages, rounds, siblings, task), warming_of(warm_up, base)
     with open_project() as house:
         if loop is Loop.BOTH:
-            refuse_other_weights(house, executor, base)
+            refuse_other_weights(house, executor, base, playing)
         where = Where(url, admin_url, sandbox, port, admin_port)
         with placed_at(house, site, where, dialect_from(dialect)) as placed:
             quickly = partial(_go, house, placed, course, executor, suite, playing, seen)
             slowly = partial(go_slowly, house, placed, slow, base, warming, TerminalReporter(), suite, agent=playing)
-            both = _both_loops(house, site, course, slow, base, executor)
+            plays_weights = executor in MODELLED or playing is not None
+            both = _both_loops(house, site, course, slow, base, plays_weights=plays_weights)
             why = _run_loop(loop, both, quickly, slowly)
         summary = summarise(house, site, loop.value, why, time.monotonic() - began)
     emit_json(summary.plain()) if as_json else _show(summary)
 
 
 def _both_loops(
-    house: House, site: str, course: Course, slow: SlowCourse, base: str | None, executor: Way
+    house: House, site: str, course: Course, slow: SlowCourse, base: str | None, *, plays_weights: bool
 ) -> BothLoops:
-    plays_weights = executor in MODELLED
     may_warm_up = base is None and not plays_weights
     say = TerminalReporter().say
     return BothLoops(house, site, course, slow, say, may_warm_up=may_warm_up, plays_weights=plays_weights)
@@ -162,8 +162,6 @@ def _refuse_unlike(
     warm_up: Path | None,
 ) -> None:
     """Raise BadParameter for options that the loop does not have."""
-    if playing_agent is not None and loop is Loop.BOTH:
-        raise typer.BadParameter("--agent plays in one loop at a time: use --loop fast, or --loop slow with --base")
     if playing_agent is not None and warm_up is not None:
         raise typer.BadParameter("--warm-up trains on a policy's prompts, which are not the agent's: use --base")
     if loop is Loop.SLOW:

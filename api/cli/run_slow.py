@@ -60,22 +60,25 @@ SiblingsOf = Annotated[int, typer.Option(min=2, max=64, help="slow: runs per tas
 _STAGES: TypeAdapter[tuple[StageOf, ...]] = TypeAdapter(tuple[StageOf, ...])
 
 
-def refuse_other_weights(house: House, executor: Way, base: str | None) -> None:
-    """Raise BadParameter if a model plays the fast loop by other weights than those that the slow loop trains.
+def refuse_other_weights(house: House, executor: Way, base: str | None, agent: AgentSpec | None = None) -> None:
+    """Raise BadParameter if the fast loop is played by other weights than those that the slow loop trains.
 
-    Raises what base_of raises of a base that is named.
+    They are those of the executor's model, or of the model before an `agent`. Raises what base_of raises of a base that
+    is named.
     """
-    if executor not in MODELLED:
+    if executor not in MODELLED and agent is None:
         return
-    views, folder = house.views(), local_folder(house.settings)
-    served = house.settings.model_base if folder is None else read_base(folder).digest
+    views, named, folder = house.views(), house.settings.model, local_folder(house.settings)
+    served = read_base(folder).digest if folder is not None else house.settings.model_base if named else None
     is_begun = views.get(CHAMPIONS, CHAMPION) is not None
     trained = base_of(house, base, None).digest if base else present_base(views) if is_begun else None
     if served is None or served != trained:
-        plays = f"the base {served[:12]}" if served else "an endpoint that loads no checkpoints"
+        none = "an endpoint that loads no checkpoints" if named else "no model that the settings name"
+        plays = f"the base {served[:12]}" if served else none
+        who = f"--executor {executor.value}" if agent is None else "--agent"
         trains = f"the base {trained[:12]}" if trained else "a base that is not made yet"
         raise typer.BadParameter(
-            f"both loops play the same weights, but --executor {executor.value} plays those of {plays} and the "
+            f"both loops play the same weights, but {who} plays those of {plays} and the "
             f"slow loop trains {trains}; name the base with --base, and set FLYWHEEL_MODEL to transformers: and its "
             "folder, or FLYWHEEL_MODEL_BASE to its digest"
         )

@@ -194,7 +194,7 @@ def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_record
     agent = ("--agent", "python:strangers:buy")
     for words, said in (
         (("run", *agent, "--executor", "browser"), "in place of an executor"),
-        (("run", *agent, "--loop", "both"), "plays in one loop at a time"),
+        (("run", *agent, "--loop", "both"), "--agent plays those of no model that the settings name"),
         (("run", *agent, "--loop", "slow", "--warm-up", "w.json"), "which are not the agent's: use --base"),
         (("run", *agent, "--timeout", "5"), "is too short for the agent's 120 seconds"),
         (("run", "--agent", "python:strangers:fly"), "defines no 'fly'"),

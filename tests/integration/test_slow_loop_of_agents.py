@@ -1,4 +1,7 @@
-"""The slow loop of an agent that is not ours: the weights before it are trained on its own runs, and judged with it."""
+"""The slow loop of an agent that is not ours: the weights before it are trained on its own runs, and judged with it.
+
+With both loops its memory and these weights have turns.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from agents.executors.outside.agent_spec import read_agent
+from api.cli import run as cli
 from api.cli.main import run_command
 from api.cli.run_slow import go_slowly
 from api.controllers.rounds import never
@@ -21,7 +26,16 @@ from api.environments.connect import placed_at
 from api.house import House
 from api.reporter import Advance
 from api.training.errors import NoBase
-from eventlog.events import EvaluationOpened, ModelCalled, Rules, RunMissing, RunStarted, SftConfig, SweepPlanned
+from eventlog.events import (
+    EvaluationOpened,
+    LoopChosen,
+    ModelCalled,
+    Rules,
+    RunMissing,
+    RunStarted,
+    SftConfig,
+    SweepPlanned,
+)
 from eventlog.weights_folder import Base
 from projections.checkpoints import WEIGHTS
 from projections.verdicts import VERDICTS
@@ -142,3 +156,27 @@ def test_an_agents_runs_train_the_weights_before_it_and_it_plays_both_arms(
     name = f"transformers:{base.digest[:12]}"
     assert set(asked) == {(name, "base"), (f"{name}+{saved.checkpoint[:12]}", saved.checkpoint)}
     assert sum(asked.values()) == len(played)
+
+
+def test_with_both_loops_an_agents_memory_and_the_weights_before_it_have_turns(
+    house: House, base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = COURSE.sizes
+    small = {name: getattr(sizes, name) for name in ("siblings", "visible_seeds", "sealed_seeds", "rules")}
+    monkeypatch.setattr(cli, "Course", partial(Course, **small))
+    for name, value in {"MODEL": f"transformers:{base.path}", "MODELS": str(tmp_path / "models")}.items():
+        monkeypatch.setenv(f"FLYWHEEL_{name}", value)
+    stage = COURSE.stages[0].model_dump_json()
+    (tmp_path / "stages.json").write_text(f"[{stage}]", "utf-8")
+    words = ["run", "--site", "shop", "--loop", "both", "--agent", "python:asking:play", "--base", str(base.path)]
+    sized = ["--rounds", "1", "--seeds", "1", "--siblings", "2", "--max-parallel", "2", "--stages", "stages.json"]
+    assert run_command([*words, *sized]) == 0
+    events = [recorded.event for recorded in house.store.read()]
+    assert [each.loop for each in events if isinstance(each, LoopChosen)] == ["fast", "slow"]
+    sweeps = [each for each in events if isinstance(each, SweepPlanned)]
+    own = read_agent("python:asking:play", tmp_path).with_model(f"transformers:{base.digest[:12]}")
+    assert [(each.executor, each.model) for each in sweeps] == [(own.recorded_name, own.text)] * 2
+    (saved,) = house.views().find(WEIGHTS).values()
+    (verdict,) = house.views().find(VERDICTS).values()
+    assert (verdict.challenger["weights"], verdict.executor) == (saved.checkpoint, own.recorded_name)
+    assert not [each for each in events if isinstance(each, RunMissing)]
