@@ -256,7 +256,7 @@ def test_a_server_is_looked_at_in_steps_of_the_clock_that_is_handed_in(
     clock, looks = [0.0], list[float]()
 
     class Turns(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002  (the clock moves instead)
+        def wait(self, timeout: float | None = None) -> bool:  # the clock moves instead
             clock[0] += 2.0
             return clock[0] > 13.0
 

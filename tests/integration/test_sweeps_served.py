@@ -86,7 +86,7 @@ def test_before_one_endpoint_nothing_is_recorded_as_a_run_of_a_checkpoint(
     pointed = ChampionPointed(artifact=tuned, by="operator", reason="a trial", evaluation=None)
     house.store.append([Append("champion", (pointed,), "test")])
     generator, head = SeedSweep("s1", MADE[:1], [1], 1), house.store.head()
-    refused = pytest.raises(NotServed, match="weights 3f9a1c22.*expected one of base.*FLYWHEEL_MODEL_BASE")
+    refused = pytest.raises(NotServed, match=r"weights 3f9a1c22.*expected one of base.*FLYWHEEL_MODEL_BASE")
     with before_one_endpoint(house, kind, tmp_path) as executor:
         name, model = recorded_as(executor)
         (spec,) = generator.specs()

@@ -72,8 +72,8 @@ class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
     `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request and answers by the
-    run's weights, as far as `load` knows them. `server` opens the model server behind the endpoint, for a first question
-    (None: there is none). In an environment without pages the agent takes its actions on what `surfaces` opens.
+    run's weights, as far as `load` knows them. `server` opens the model server behind it, for a first question (None:
+    there is none). In an environment without pages the agent takes its actions on what `surfaces` opens.
     """
 
     agent: AgentSpec
