@@ -19,7 +19,7 @@ MOST_LOGPROB: Final = 1e-6
 """The largest logprob: zero, with room for rounding in single precision."""
 
 
-class Sampled(msgspec.Struct):
+class StoredSample(msgspec.Struct):
     """One answer of a model."""
 
     text: str = ""
@@ -32,7 +32,7 @@ class Sampled(msgspec.Struct):
 class StoredCompletion(msgspec.Struct):
     """The fields of a completion blob from which rows are built."""
 
-    samples: list[Sampled]
+    samples: list[StoredSample]
     prompt_token_ids: list[int] | None = None
     tokenizer: str | None = None
     chat_template: str | None = None
@@ -42,7 +42,7 @@ class StoredCompletion(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CompletionFault:
     """What a completion has that no row can hold: the path of the field, what it is, and what was expected."""
 
     where: str
@@ -69,26 +69,26 @@ def are_token_ids(ids: Sequence[int]) -> bool:
     return not ids or (min(ids) >= 0 and max(ids) <= MOST_ID)
 
 
-def fault_of_completion(body: bytes) -> Fault | None:
+def fault_of_completion(body: bytes) -> CompletionFault | None:
     """The first thing in a completion blob that no row can hold; None if there is none. What it lacks is no fault."""
     found = read_completion_blob(body)
     if found is None or not found.samples:
         actual = "no completion" if found is None else "without samples"
-        return Fault("", actual, "an object with samples, as in docs/datasets.md")
+        return CompletionFault("", actual, "an object with samples, as in docs/datasets.md")
     return next(_faults(found), None)
 
 
-def _faults(found: StoredCompletion) -> Iterator[Fault]:
+def _faults(found: StoredCompletion) -> Iterator[CompletionFault]:
     named = [("prompt_token_ids", found.prompt_token_ids)]
     named += [(f"samples.{place}.token_ids", each.token_ids) for place, each in enumerate(found.samples)]
     for where, ids in named:
         odd = next((each for each in ids or () if not 0 <= each <= MOST_ID), None)
         if odd is not None:
-            yield Fault(where, str(odd)[:40], f"token ids of 0 to {MOST_ID}")
+            yield CompletionFault(where, str(odd)[:40], f"token ids of 0 to {MOST_ID}")
     for place, sample in enumerate(found.samples):
         where, logprobs, ids = f"samples.{place}.logprobs", sample.logprobs, sample.token_ids
         if logprobs is not None and ids is not None and len(logprobs) != len(ids):
-            yield Fault(where, f"{len(logprobs)} numbers", f"one for each of {len(ids)} token ids")
+            yield CompletionFault(where, f"{len(logprobs)} numbers", f"one for each of {len(ids)} token ids")
         for each in logprobs or ():
             if each is not None and not (isfinite(each) and each <= MOST_LOGPROB):
-                yield Fault(where, str(each), "finite natural logarithms of at most 0, or null")
+                yield CompletionFault(where, str(each), "finite natural logarithms of at most 0, or null")

@@ -15,7 +15,7 @@ import msgspec
 
 from eventlog.events import Tokens
 
-from .completions import Sampled, StoredCompletion, are_token_ids, read_completion_blob
+from .completions import StoredCompletion, StoredSample, are_token_ids, read_completion_blob
 from .plan_rows import ConversationMessage
 
 _MICRO: Final = 1_000_000
@@ -165,7 +165,7 @@ def read_sampled_or_text(
     return found if text_only == "sampled" else text_only
 
 
-def _only_sample(found: StoredCompletion | None) -> Sampled | str:
+def _only_sample(found: StoredCompletion | None) -> StoredSample | str:
     """The sample that the agent acted on; the reason to refuse the call if none is, or if one of several is."""
     if found is None or not found.samples:
         return "unreadable"
