@@ -163,7 +163,7 @@ bench-train-gpu: .venv/.train ## the same on a CUDA device, in bfloat16
 demo-slow: .venv/.train ## demonstrations, a warm-up, SFT, DPO and GRPO over training seeds, and the gate (ARGS=--quick for a small round)
 	@$(BIN)/python -m benchmarks.slow $(ARGS)
 
-demo-real: .venv/.serving ## SmolLM2 learns sums from its own runs, against a matched control, and the gate; resumable (ARGS=--quick for a trial)
+demo-real: .venv/.serving ## SmolLM2 learns sums and clicks from its own runs, against a matched control; resumable (ARGS="--part pages --quick" for a trial)
 	@$(BIN)/python -m benchmarks.real $(ARGS)
 
 demo-arms: .venv/.serving ## SmolLM2 on one task: as it is, trained, told memory, and both, by the gate (ARGS=--quick for a trial)

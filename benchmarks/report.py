@@ -96,11 +96,13 @@ def report(
     left_out: Mapping[str, str] | None = None,
     page: Path | None = None,
     note: str = "",
+    part: str = "",
 ) -> list[str]:
     """Print the figures with their targets (a plain number is a lower bound), and the JSON line; return what missed.
 
     A figure with an interval misses its target only if the whole interval does. `left_out` maps skipped measurements
-    to their reasons. With a `page`, `note` and the table replace the text between the two marks of the page.
+    to their reasons. With a `page`, `note` and the table replace the text between the two marks of the page, or of
+    a `part` of it.
     """
     bounds = {key: target if isinstance(target, Target) else Target(target) for key, target in targets.items()}
     missed = _missed(figures, intervals or {}, bounds)
@@ -115,7 +117,7 @@ def report(
     Console(width=120).print(grid)
     if page is not None:
         table = _lines(rows)
-        section(page, f"{note}\n\n{table}" if note else table)
+        section(page, f"{note}\n\n{table}" if note else table, part)
     plain = {key: bound.plain() for key, bound in bounds.items()}
     found = {"name": name, "figures": dict(figures), "targets": plain, "missed": missed}
     more = {"intervals": dict(intervals or {}), "left_out": dict(left_out or {})}

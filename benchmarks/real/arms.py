@@ -5,11 +5,12 @@ A later step is named by what it follows, and everything is found again in the l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from agents.executors.by_weights import ByWeights
+from agents.executors.executor import Executor
 from agents.models.local.host import Host
 from agents.models.model import Model
 from api.cli.output import TerminalReporter
@@ -23,9 +24,8 @@ from projections.checkpoints import WeightsState
 from projections.frozen_datasets import DatasetState
 from trainer.request import Config
 
-from .effort import OTHERS, TRAINED
-from .questions import ASKED, asked_seeds, held_out_seeds, training_seeds_of
-from .stage import ACTOR, NUMBER, Outcomes, Stage, success
+from .stage import ACTOR, Outcomes, Stage, success
+from .subject import HeldOut, Instances
 
 LOOP: Final = "loop"
 CONTROL: Final = "control"
@@ -67,34 +67,26 @@ class Workshop:
         return ByWeights({weights: self.stage.policy(task, model)})
 
     def held_out(self, name: str, weights: str = "base", model: Model | None = None) -> Mapping[str, Outcomes]:
-        """Outcomes on later instances by task, greedily; `model` plays under the schema.
-
-        Those of the trained task are held-out questions, and as ASKED such as may be asked in training.
-        """
-        effort = self.stage.effort
-        instances = {
-            TRAINED: held_out_seeds(effort),
-            ASKED: asked_seeds(effort),
-            **dict.fromkeys(OTHERS, effort.other_seeds),
-        }
-        found: dict[str, Outcomes] = {}
-        for number, (part, seeds) in enumerate(instances.items()):
-            task = TRAINED if part == ASKED else part
-            plays = self.executor(task, weights) if model is None else self.stage.policy(task, model, NUMBER)
-            found[part] = self.stage.play(f"held-{name}-{number}", task, plays, seeds, weights=weights)
-        return found
+        """Outcomes on held-out instances by column, greedily; `model` plays under the schema. Raises Paused."""
+        subject = self.stage.subject
+        found: dict[HeldOut, Outcomes] = {}
+        for number, each in enumerate(subject.held_out):
+            constrained = None if model is None else self.stage.policy(each.task, model, subject.schema)
+            plays = constrained or self.executor(each.task, weights)
+            found[each] = self.stage.play(f"held-{name}-{number}", each.task, plays, each.seeds, weights=weights)
+        return {column: merged(found[each] for each in parts) for column, parts in subject.columns.items()}
 
     def sft(self, seed: int) -> Arm:
         """SFT on runs of the base under the schema that passed. Raises EmptyDataset, Paused."""
-        stage, effort = self.stage, self.stage.effort
-        name = f"asked-{seed}"
-        asked = training_seeds_of(effort, seed, 0)
-        outcomes = stage.play(name, TRAINED, stage.policy(TRAINED, self.constrained, NUMBER), asked, temperature=1.0)
+        stage, effort, asked = self.stage, self.stage.effort, self.stage.subject.asked(seed, 0)
+        names, outcomes = self._sampled(
+            f"asked-{seed}", asked, lambda task: stage.policy(task, self.constrained, stage.subject.schema)
+        )
         TerminalReporter().say(f"training seed {seed}: the base under a schema passes {success(outcomes):.2f}")
-        query = SftQuery(runs="policy", sweep=(name,), tokens=keep_tokens(stage.house.blobs, self.host.folder.path))
+        query = SftQuery(runs="policy", sweep=names, tokens=keep_tokens(stage.house.blobs, self.host.folder.path))
         config = effort.sft.model_copy(update={"seed": seed})
         state, tokens = self._train(query, f"sft {seed}", config, None, config.rows_per_step)
-        return Arm(SFT, seed, state, Spent(len(asked), config.steps, tokens))
+        return Arm(SFT, seed, state, Spent(_count(asked), config.steps, tokens))
 
     def loop(self, start: Arm) -> Arm:
         """Rounds of own runs and GRPO on them, from the SFT of a training seed. Raises Paused."""
@@ -102,14 +94,14 @@ class Workshop:
         runs = steps = tokens = 0
         for turn in range(1, effort.rounds + 1):
             name = f"loop-{seed}-{turn}"
-            asked = training_seeds_of(effort, seed, turn)
-            outcomes = self._sampled(name, state, asked)
-            runs += len(asked) * effort.siblings
+            asked = self.stage.subject.asked(seed, turn)
+            names, outcomes = self._siblings(name, asked, state)
+            runs += _count(asked) * effort.siblings
             TerminalReporter().say(f"training seed {seed}, round {turn}: {success(outcomes):.2f} of its runs pass")
             config = effort.grpo.model_copy(update={"seed": seed * 100 + turn})
             rows = config.groups_per_step * effort.siblings
             try:
-                state, more = self._train(GrpoQuery(reward="score", sweep=(name,)), name, config, state, rows)
+                state, more = self._train(GrpoQuery(reward="score", sweep=names), name, config, state, rows)
             except EmptyDataset as error:
                 TerminalReporter().say(f"{name}: {error}; its weights stay as they are")
                 continue
@@ -124,31 +116,43 @@ class Workshop:
         effort, seed = self.stage.effort, start.training_seed
         names: list[str] = []
         for turn in range(1, effort.rounds + 1):
-            names.append(f"control-{seed}-{turn}")
-            self._sampled(names[-1], start.state, training_seeds_of(effort, seed, turn))
+            names += self._siblings(f"control-{seed}-{turn}", self.stage.subject.asked(seed, turn), start.state)[0]
         query = SftQuery(runs="policy", sweep=tuple(sorted(names)))
         try:
             dataset = self.stage.frozen(query, f"control {seed}")
         except EmptyDataset as error:
             TerminalReporter().say(f"control {seed}: {error}; its weights stay as they are")
-            return Arm(CONTROL, seed, start.state, Spent(effort.runs_of_loop, 0, 0))
+            return Arm(CONTROL, seed, start.state, Spent(loop.spent.runs, 0, 0))
         a_step = self.stage.tokens_a_row(dataset) * effort.sft.rows_per_step
         steps = max(1, round(loop.spent.tokens / a_step))
         config = effort.sft.model_copy(update={"seed": seed, "steps": steps})
         state = self._trained(dataset, f"control {seed}", config, start.state)
-        return Arm(CONTROL, seed, state, Spent(effort.runs_of_loop, steps, round(a_step * steps)))
+        return Arm(CONTROL, seed, state, Spent(loop.spent.runs, steps, round(a_step * steps)))
 
-    def _sampled(self, name: str, state: WeightsState, asked: tuple[int, ...]) -> Outcomes:
-        """Play groups of siblings with a checkpoint, at temperature 1."""
-        return self.stage.play(
-            name,
-            TRAINED,
-            self.executor(TRAINED, state.checkpoint),
-            asked,
-            weights=state.checkpoint,
-            siblings=self.stage.effort.siblings,
-            temperature=1.0,
-        )
+    def _siblings(self, name: str, asked: Instances, state: WeightsState) -> tuple[tuple[str, ...], Outcomes]:
+        """Play groups of siblings with a checkpoint, at temperature 1. Raises Paused."""
+        weights, siblings = state.checkpoint, self.stage.effort.siblings
+        return self._sampled(name, asked, lambda task: self.executor(task, weights), weights, siblings)
+
+    def _sampled(
+        self,
+        name: str,
+        asked: Instances,
+        executor_of: Callable[[str], Executor],
+        weights: str = "base",
+        siblings: int = 1,
+    ) -> tuple[tuple[str, ...], Outcomes]:
+        """Play instances at temperature 1, a sweep for each task: the sweeps' names in order, and the outcomes of all.
+
+        Raises Paused.
+        """
+        found: dict[str, Outcomes] = {}
+        for task, seeds in asked.items():
+            own = sweep_name(name, task, asked)
+            found[own] = self.stage.play(
+                own, task, executor_of(task), seeds, weights=weights, siblings=siblings, temperature=1.0
+            )
+        return tuple(sorted(found)), merged(found.values())
 
     def _train(
         self, query: Query, title: str, config: Config, parent: WeightsState | None, rows: int
@@ -167,3 +171,17 @@ class Workshop:
         with reporter.phase(f"training {title}", config.steps) as advance:
             watch = watch_progress(advance, reporter.say)
             return train_stage(self.stage.house, Training(dataset, self.host.folder, parent, config), watch, ACTOR)
+
+
+def sweep_name(name: str, task: str, asked: Instances) -> str:
+    """Name of the sweep of one of the tasks that are asked. Pure."""
+    return name if len(asked) == 1 else f"{name}-{task.rpartition('.')[2]}"
+
+
+def merged(parts: Iterable[Outcomes]) -> Outcomes:
+    """Outcomes of several tasks, whose instances have different seeds. Pure."""
+    return {seed: outcome for part in parts for seed, outcome in part.items()}
+
+
+def _count(asked: Instances) -> int:
+    return sum(len(seeds) for seeds in asked.values())

@@ -30,7 +30,8 @@ class Effort:
 
     Rejection sampling asks the base `asked` questions under a schema. The loop plays `rounds` sweeps of `questions`
     with `siblings` runs each, and trains GRPO on each. The control plays as many runs and trains as many tokens.
-    `held_out` and `held_out_others` are numbers of held-out instances, of the trained task and of each other one.
+    `held_out` and `held_out_others` are numbers of held-out instances, of a trained task and of each other one. A run
+    has at most `max_steps` actions of `answer_tokens` (None: as many as its task has).
     """
 
     training_seeds: tuple[int, ...] = (1, 2, 3)
@@ -43,6 +44,7 @@ class Effort:
     sealed: int = 200
     visible: int = 4
     answer_tokens: int = 24
+    max_steps: int | None = None
     at_once: int = 32
     sft: SftConfig = field(
         default_factory=lambda: SftConfig(steps=6, learning_rate="0.0002", rows_per_step=8, threads=2, lora=_RANK)
@@ -60,16 +62,6 @@ class Effort:
         )
     )
 
-    @property
-    def runs_of_loop(self) -> int:
-        """Runs that the loop plays after its SFT."""
-        return self.rounds * self.questions * self.siblings
-
-    @property
-    def other_seeds(self) -> tuple[int, ...]:
-        """Held-out questions of each other task."""
-        return tuple(range(30_000, 30_000 + self.held_out_others))
-
 
 def quick() -> Effort:
     """A trial of every part, in which nothing can be learned."""
@@ -86,4 +78,38 @@ def quick() -> Effort:
         sealed=40,
         sft=whole.sft.model_copy(update={"steps": 2, "rows_per_step": 4}),
         grpo=whole.grpo.model_copy(update={"steps": 1}),
+    )
+
+
+def on_pages() -> Effort:
+    """Sizes of the part of the pages, where `asked`, `questions` and the held-out numbers are of each trained task."""
+    whole = Effort()
+    return replace(
+        whole,
+        asked=48,
+        rounds=4,
+        questions=6,
+        held_out=24,
+        held_out_others=16,
+        answer_tokens=20,
+        max_steps=2,
+        at_once=16,
+        grpo=whole.grpo.model_copy(update={"groups_per_step": 12}),
+    )
+
+
+def quick_on_pages() -> Effort:
+    """A trial of every step on pages, in which nothing can be learned."""
+    whole = on_pages()
+    return replace(
+        whole,
+        training_seeds=(1, 2),
+        asked=6,
+        rounds=1,
+        questions=2,
+        siblings=4,
+        held_out=2,
+        held_out_others=2,
+        at_once=4,
+        sft=whole.sft.model_copy(update={"steps": 1, "rows_per_step": 2}),
     )

@@ -7,18 +7,52 @@ questions themselves are therefore divided: one half may be asked in training, t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import count, islice
 from typing import Final
 
-from .effort import Effort
+from agents.models.model import Schema
+from api.environments.connect import Placed, placed_at
+from api.house import House
+
+from .effort import OTHERS, TRAINED, Effort
+from .subject import HeldOut, Subject
+
+NUMBER: Final = Schema("number", {"type": "integer"})
+"""An integer and nothing else."""
 
 ASKED: Final = "questions asked in training"
 """Name of the trained task at later seeds whose questions may be asked in training."""
 
-_FIRST_LATER = 30_000
+FIRST_HELD_OUT: Final = 30_000
 _SEEDS_A_TRAINING_SEED = 2_500
+
+
+def sums(effort: Effort) -> Subject:
+    """The part of the sums."""
+    others = range(FIRST_HELD_OUT, FIRST_HELD_OUT + effort.held_out_others)
+    columns = {
+        "held-out questions": (HeldOut(TRAINED, held_out_seeds(effort)),),
+        ASKED: (HeldOut(TRAINED, asked_seeds(effort)),),
+        **{task.removeprefix("reasoning-gym."): (HeldOut(task, tuple(others)),) for task in OTHERS},
+    }
+    return Subject(
+        name="sums",
+        effort=effort,
+        asked=lambda seed, part: {TRAINED: training_seeds_of(effort, seed, part)},
+        columns=columns,
+        untrained=len(OTHERS),
+        schema=NUMBER,
+        open_tasks=_open_tasks,
+    )
+
+
+@contextmanager
+def _open_tasks(house: House) -> Iterator[Mapping[str, Placed]]:
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(placed_at(house, name)) for name in (TRAINED, *OTHERS)}
 
 
 @cache
@@ -57,4 +91,4 @@ def asked_seeds(effort: Effort) -> tuple[int, ...]:
 
 
 def _later_seeds(*, asked: bool) -> Iterator[int]:
-    return (seed for seed in count(_FIRST_LATER) if may_be_asked(question(seed)) == asked)
+    return (seed for seed in count(FIRST_HELD_OUT) if may_be_asked(question(seed)) == asked)

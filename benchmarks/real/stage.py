@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -26,7 +26,7 @@ from api.cli.output import TerminalReporter
 from api.course import Course
 from api.datasets import freeze
 from api.environments.admission import first_admission, see_admission
-from api.environments.connect import Placed, placed_at
+from api.environments.connect import Placed
 from api.house import House, open_house
 from api.queries.datasets import find_dataset
 from api.queries.sweeps import plans_of
@@ -34,21 +34,19 @@ from api.settings import Settings
 from api.sweeps.plan import first_facts, is_planned, plan, site_templates
 from api.sweeps.play import play_sweep
 from benchmarks.log.server import Server
-from eventlog.events import Query, SweepPlanned
+from eventlog.events import Query, SweepPlanned, Template
 from eventlog.store import Position
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS, RunState
 
-from .effort import OTHERS, TRAINED, Effort
+from .effort import Effort
+from .subject import Subject
 
 ACTOR: Final = "demo"
 PROJECT: Final = "real"
 MICRO: Final = 1_000_000
 RNG_SEED: Final = 7
-NUMBER: Final = Schema("number", {"type": "integer"})
-"""The schema of the arm that is decoded under one: an integer and nothing else."""
-
 Outcomes = Mapping[int, float]
 """Passed (1) or not (0), by environment seed; a mean where an instance was played more than once."""
 
@@ -63,8 +61,13 @@ class Stage:
 
     house: House
     tasks: Mapping[str, Placed]
-    effort: Effort
+    subject: Subject
     ends_at: float
+
+    @property
+    def effort(self) -> Effort:
+        """Sizes of this part."""
+        return self.subject.effort
 
     def policy(self, task: str, model: Model, schema: Schema | None = None) -> PolicyExecutor:
         """Executor of a model on a task."""
@@ -100,7 +103,7 @@ class Stage:
             placed = self.tasks[task]
             if planned is None:
                 micro = round(temperature * MICRO)
-                generator = SeedSweep(name, site_templates(placed.environment), seeds, siblings, (micro,))
+                generator = SeedSweep(name, self._templates(placed), seeds, siblings, (micro,))
                 planned = plan(
                     self.house,
                     self.house.views(),
@@ -115,6 +118,11 @@ class Stage:
             course = Course(max_parallel=self.effort.at_once)
             play_sweep(self.house, placed.environment, planned, course, TerminalReporter(), executor)
         return passed(self.house, name)
+
+    def _templates(self, placed: Placed) -> tuple[Template, ...]:
+        """The task of an environment, with at most as many steps as this part lets a run have."""
+        found, most = site_templates(placed.environment), self.effort.max_steps
+        return found if most is None else tuple(each.model_copy(update={"max_steps": most}) for each in found)
 
     def _planned(self, name: str) -> SweepPlanned | None:
         if not is_planned(self.house.store, name):
@@ -171,7 +179,7 @@ def success(outcomes: Outcomes) -> float:
 
 
 @contextmanager
-def open_stage(folder: Path, effort: Effort, ends_at: float) -> Iterator[Stage]:
+def open_stage(folder: Path, subject: Subject, ends_at: float) -> Iterator[Stage]:
     """Open the log in a folder, and each task, admitted by its probes."""
     found = embedded.up(folder)
     try:
@@ -182,12 +190,12 @@ def open_stage(folder: Path, effort: Effort, ends_at: float) -> Iterator[Stage]:
             database_url=SecretStr(found.app_url),
             owner_url=SecretStr(found.owner_url),
         )
-        with closing(open_house(settings)) as house, ExitStack() as stack:
+        with closing(open_house(settings)) as house:
             first_facts(house)
-            tasks = {name: stack.enter_context(placed_at(house, name)) for name in (TRAINED, *OTHERS)}
-            for name, placed in tasks.items():
-                see_admission(house, placed.environment, name, first_admission(placed, TerminalReporter()))
-            yield Stage(house, tasks, effort, ends_at)
+            with subject.open_tasks(house) as tasks:
+                for name, placed in tasks.items():
+                    see_admission(house, placed.environment, name, first_admission(placed, TerminalReporter()))
+                yield Stage(house, tasks, subject, ends_at)
     finally:
         embedded.down(folder)
 

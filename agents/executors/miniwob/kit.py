@@ -25,7 +25,14 @@ _STEPS: Final = 40
 @contextmanager
 def open_task(name: str, chromium: Path | None) -> Iterator[Inside]:
     """Open the environment of a task in a Chromium. Raises UnknownPage, PagesMissing, BrowserMissing."""
-    with open_tabs(chromium) as tabs, MiniWob(name, tabs) as environment:
+    with open_tabs(chromium) as tabs, open_in_tabs(name, tabs) as inside:
+        yield inside
+
+
+@contextmanager
+def open_in_tabs(name: str, tabs: Tabs) -> Iterator[Inside]:
+    """Open the environment of a task in a Chromium that is open. Raises UnknownPage."""
+    with MiniWob(name, tabs) as environment:
         yield Inside(
             environment=environment,
             address=tabs.origin,
