@@ -15,13 +15,9 @@ from agents.envs.miniwob.tabs import Tab, Tabs
 from agents.executors.miniwob.executor import MiniWobSurface
 from agents.executors.policy import Opening
 from agents.executors.surface import Acted
-from agents.models.model import Schema
 from eventlog.events import Step
 
 CLICK: Final = ActionSpec("click", "the words on what is clicked next, as the page shows them")
-WORDS: Final = Schema("words", {"type": "string", "minLength": 1, "maxLength": 24})
-"""The schema of the arm that is decoded under one: a short text in quotes and nothing else."""
-
 _PLACE: Final = re.compile(r"^-?\d+,-?\d+ \d+x\d+ ", re.MULTILINE)
 
 

@@ -10,19 +10,25 @@ from typing import Final
 from agents.envs.miniwob.tabs import Tabs, open_tabs
 from agents.envs.provider import Site
 from agents.executors.miniwob.kit import open_in_tabs
+from agents.models.model import Schema
 from api.environments.connect import Placed
 from api.house import House
 
-from .clicks import WORDS, clicks_on
+from .clicks import clicks_on
 from .effort import Effort
 from .questions import FIRST_HELD_OUT
 from .subject import HeldOut, Instances, Subject
 
-CLICKED: Final = ("miniwob.click-button", "miniwob.click-link")
+CLICKED: Final = ("miniwob.click-button", "miniwob.click-tab")
 """The tasks that are trained on."""
 
-OTHER: Final = "miniwob.click-tab"
+OTHER: Final = "miniwob.click-dialog-2"
 """A task that nothing is trained on."""
+
+_BUTTONS = ("submit", "okay", "ok", "yes", "no", "cancel", "next", "previous")
+_LABELS = (*_BUTTONS, *map(str.capitalize, _BUTTONS), "Tab #1", "Tab #2", "Tab #3", "OK", "Close")
+LABEL: Final = Schema("label", {"type": "string", "enum": list(_LABELS)})
+"""What buttons and tabs of these tasks are called, and nothing else; few of them are on one page."""
 
 _SEEDS_A_TRAINING_SEED = 1_400
 _SEEDS_A_TASK = 4_200
@@ -44,7 +50,7 @@ def pages(effort: Effort) -> Subject:
             **{each.task.removeprefix("miniwob."): (each,) for each in (*held_out, other)},
         },
         untrained=1,
-        schema=WORDS,
+        schema=LABEL,
         open_tasks=_open_tasks,
     )
 

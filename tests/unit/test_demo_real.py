@@ -89,7 +89,7 @@ def test_a_sweep_of_a_part_with_one_task_has_no_task_in_its_name() -> None:
     subject = pages(on_pages())
     assert [*map(partial(sweep_name, "loop-1-2", asked=subject.asked(1, 2)), CLICKED)] == [
         "loop-1-2-click-button",
-        "loop-1-2-click-link",
+        "loop-1-2-click-tab",
     ]
     assert sweep_name("loop-1-2", "reasoning-gym.chain_sum", {"reasoning-gym.chain_sum": (1,)}) == "loop-1-2"
 
