@@ -61,6 +61,7 @@ def main(
 
 def _measure(part: Part, folder: Path, ends_at: float, *, small: bool, write: bool) -> None:
     """Measure a part on a log of its own: the folder itself has the sums'. Raises Paused."""
+    began = time.monotonic()
     if part is Part.SUMS:
         subject, place = sums(quick() if small else Effort()), folder.resolve()
     else:
@@ -72,12 +73,12 @@ def _measure(part: Part, folder: Path, ends_at: float, *, small: bool, write: bo
             closing(Host(base_of(stage.house, base, None).path)) as host,
             constrained_base(_PARALLEL) as constrained,
         ):
-            _run(Workshop(stage, host, constrained), is_judged=part is Part.SUMS, write=write)
+            _run(Workshop(stage, host, constrained), began, is_judged=part is Part.SUMS, write=write)
 
 
-def _run(workshop: Workshop, *, is_judged: bool, write: bool) -> None:
+def _run(workshop: Workshop, began: float, *, is_judged: bool, write: bool) -> None:
     """Play and train every arm, or what is left of it, and tell what came of it. Raises Paused."""
-    began, subject = time.monotonic(), workshop.stage.subject
+    subject = workshop.stage.subject
     held: dict[str, list[Mapping[str, Outcomes]]] = {
         PLAIN: [workshop.held_out("base")],
         SCHEMA: [workshop.held_out("schema", model=workshop.constrained)],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -71,7 +71,7 @@ def test_pages_of_another_task_are_a_column_that_arms_are_not_compared_by() -> N
 
 def test_too_many_pages_for_the_seeds_of_a_training_seed_are_refused() -> None:
     with pytest.raises(ValueError, match="at most"):
-        pages(Effort())
+        pages(replace(on_pages(), asked=2_000))
 
 
 def test_the_sums_ask_in_training_what_they_asked_before_pages_were_a_part() -> None:
