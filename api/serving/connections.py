@@ -41,7 +41,7 @@ class Connections:
         sent = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         with lost_connections(url):
             named = {**headers, "content-type": "application/json"}
-            answer = await self._opened().post(url, data=sent, headers=named, allow_redirects=False)
+            answer = await self._open_session().post(url, data=sent, headers=named, allow_redirects=False)
         try:
             yield answer
         finally:
@@ -55,7 +55,7 @@ class Connections:
         if self._session is not None:
             await self._session.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             import aiohttp  # noqa: PLC0415 half a second that only calls need
 

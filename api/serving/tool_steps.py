@@ -78,13 +78,13 @@ def _uses(message: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str | No
     for call in _objects(message.get("tool_calls")):
         function = call.get("function")
         if isinstance(function, dict):
-            yield str(call.get("id")), (str(function.get("name") or "tool"), _given(function.get("arguments")))
+            yield str(call.get("id")), (str(function.get("name") or "tool"), _argument_text(function.get("arguments")))
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
-        yield str(legacy.get("name")), (str(legacy.get("name") or "tool"), _given(legacy.get("arguments")))
+        yield str(legacy.get("name")), (str(legacy.get("name") or "tool"), _argument_text(legacy.get("arguments")))
     for block in _objects(message.get("content")):
         if block.get("type") == "tool_use":
-            yield str(block.get("id")), (str(block.get("name") or "tool"), _given(block.get("input")))
+            yield str(block.get("id")), (str(block.get("name") or "tool"), _argument_text(block.get("input")))
 
 
 def _answers(message: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
@@ -101,7 +101,7 @@ def _objects(found: object) -> Iterator[Mapping[str, Any]]:
     return (each for each in found if isinstance(each, dict)) if isinstance(found, list) else iter(())
 
 
-def _given(argument: Any) -> str | None:
+def _argument_text(argument: Any) -> str | None:
     return argument if argument is None or isinstance(argument, str) else _as_json(argument)
 
 
