@@ -50,7 +50,7 @@ class Address:
 
 def main(
     *,
-    calls: Annotated[int, typer.Option(min=TURNS * PARALLEL, help="Calls of each arm, for 16 callers.")] = 640,
+    calls: Annotated[int, typer.Option(min=TURNS * PARALLEL, help="Calls of each arm, for 16 callers.")] = 2_560,
     quick: Annotated[bool, typer.Option("--quick", help="128 calls, as a trial.")] = False,
     write: Annotated[bool, typer.Option("--write", help=f"Also write the table into {PAGE.name}.")] = False,
 ) -> None:
