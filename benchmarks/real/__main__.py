@@ -92,7 +92,7 @@ def _run(workshop: Workshop, began: float, *, is_judged: bool, write: bool) -> N
             held[arm.name].append(workshop.held_out(f"{arm.name}-{seed}", arm.state.checkpoint))
             arms.append(arm)
     tell(subject, held)
-    judged = _judged(workshop, _best(subject, held, arms)) if is_judged else {}
+    judged = _verdict_and_answers(workshop, _best(subject, held, arms)) if is_judged else {}
     told = {
         **judged,
         "runs that are missing": float(_missing(workshop)),
@@ -107,7 +107,7 @@ def _best(subject: Subject, held: Mapping[str, list[Mapping[str, Outcomes]]], ar
     return max(arms, key=lambda arm: success(held[arm.name][order.index(arm.training_seed)][subject.compared]))
 
 
-def _judged(workshop: Workshop, best: Arm) -> dict[str, float]:
+def _verdict_and_answers(workshop: Workshop, best: Arm) -> dict[str, float]:
     """The verdict on a checkpoint, and what it answers right behind the proxy. Raises Paused."""
     TerminalReporter().say(f"at the gate: {best.name}, training seed {best.training_seed}")
     promoted = judge_at_gate(workshop, best).decision == "promote"
