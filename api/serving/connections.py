@@ -1,4 +1,4 @@
-"""Connections to a model server, by aiohttp: its parser is in C, and the client is most of what a call costs here."""
+"""Connections to a model server, by aiohttp: its parser is in C, and all callers of the proxy share one event loop."""
 
 from __future__ import annotations
 

@@ -108,7 +108,8 @@ def _end(house: House, run: str, found: _Ended) -> tuple[AnyEvent, ...]:
         known_total(call.input_tokens for call in found.calls),
         known_total(call.output_tokens for call in found.calls),
     )
-    return (outside_end(run, "completed", tokens, found.steps or None),)
+    actions = found.steps or None  # without steps nobody knows: an agent may act and not tell
+    return (outside_end(run, "completed", tokens, actions),)
 
 
 def outside_end(
