@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 from agents.envs.clients.client import EnvClient
@@ -16,9 +19,10 @@ from benchmarks.demo_sites import Sizes, learn
 from benchmarks.resuming import play_or_go_on
 from eventlog.events import SweepPlanned, Template
 from tests.desks.desk import CLEAR_EVERY, NAME
-from tests.desks.grammar import Combination, DeskKind, Words, mix_words
+from tests.desks.grammar import Combination, DeskKind
 from tests.desks.serving import serve_desk
 from tests.desks.site import template_of
+from tests.desks.words import WORKSHOP
 
 MOST_STEPS: Final = 10
 """Twice what the plan takes. A policy that has learned nothing goes on until it is stopped."""
@@ -29,81 +33,26 @@ LEARNING: Final = Sizes(found=6, groups=20)
 OBSTACLES: Final[tuple[Combination, ...]] = (("missing prerequisite",), ("extra confirmation",), ("moved address",))
 """Those that plans cure by a change of a step, which is told in the words in which a policy's own lessons are told."""
 
-MUSEUM: Final = Words(
-    site="museum",
-    things="Guided tours",
-    address="/tours",
-    kinds=("Mosaic", "Armour", "Portrait", "Fossil", "Tapestry"),
-    branches=("Any wing", "East wing", "Garden", "Cellar", "Tower", "Chapel"),
-    branch="Cellar",
-    who="Name of the guest",
-    send="Book",
-    renamed="Book this tour",
-    tabs=("About", "Prices", "Booking"),
-    gate=("I am an adult", "Continue to booking"),
-    prerequisite="I will not touch anything",
-    confirm=("The day is right", "Confirm booking"),
-    further="Later tours",
-    moved=("/visits", "/guides/list", "/programme"),
-)
-KENNEL: Final = Words(
-    site="kennel",
-    things="Dogs",
-    address="/dogs",
-    kinds=("Beagle", "Collie", "Poodle", "Whippet", "Mastiff"),
-    branches=("All houses", "Puppy house", "Quiet house", "Yard", "Annex", "Barn"),
-    branch="Yard",
-    who="New owner",
-    send="Adopt",
-    renamed="Adopt this dog",
-    tabs=("Habits", "Health", "Adoption"),
-    gate=("I have a garden", "Go to adoption"),
-    prerequisite="I have time for walks",
-    confirm=("The family agrees", "Confirm adoption"),
-    further="Other dogs",
-    moved=("/animals", "/residents/dogs", "/friends"),
-)
-MARINA: Final = Words(
-    site="marina",
-    things="Berths",
-    address="/berths",
-    kinds=("Pontoon", "Mudberth", "Drydock", "Swing", "Finger"),
-    branches=("Every basin", "Inner basin", "Outer basin", "Canal", "Lagoon", "Lock"),
-    branch="Canal",
-    who="Skipper",
-    send="Rent",
-    renamed="Rent this berth",
-    tabs=("Depth", "Power", "Renting"),
-    gate=("My boat is insured", "Proceed to renting"),
-    prerequisite="I know the harbour rules",
-    confirm=("The length is right", "Confirm the rent"),
-    further="Next berths",
-    moved=("/moorings", "/port/places", "/pontoons"),
-)
-STUDIO: Final = Words(
-    site="studio",
-    things="Courses",
-    address="/courses",
-    kinds=("Pottery", "Weaving", "Etching", "Glazing", "Origami"),
-    branches=("Any day", "Monday", "Weekend", "Evening", "Holidays", "Morning"),
-    branch="Evening",
-    who="Student",
-    send="Enrol",
-    renamed="Enrol in this course",
-    tabs=("Contents", "Teacher", "Enrolment"),
-    gate=("I am a beginner", "On to enrolment"),
-    prerequisite="I bring my own apron",
-    confirm=("The date suits me", "Confirm enrolment"),
-    further="More courses",
-    moved=("/classes", "/learn/all", "/workshops"),
-)
-SCHOOL_WORDS: Final = (MUSEUM, KENNEL, MARINA, STUDIO)
+WORDS: Final[dict[str, list[str]]] = json.loads((Path(__file__).parent / "school_words.json").read_text())
+"""What the school's sites call things, of which each draws its own: only who reads the task can fill a site's form."""
 
 
 def school_desk(number: int) -> DeskKind:
-    """The site of a number: its obstacle by turns, its words mixed from those of kinds of sites that are not judged."""
-    mixed = mix_words(number, SCHOOL_WORDS)
-    words = replace(mixed, site=f"school{number}", address=f"/{mixed.things.lower().replace(' ', '-')}")
+    """The site of a number: its obstacle by turns, its words drawn. None of them is a word of a site that is judged."""
+    rng = random.Random(f"school {number}")  # noqa: S311 (a seed's data)
+    things, places = rng.choice(WORDS["things"]), rng.sample(WORDS["places"], 4)
+    words = replace(
+        WORKSHOP,
+        site=f"school{number}",
+        things=things,
+        address=f"/{things.lower().replace(' ', '-')}",
+        kinds=tuple(rng.sample(WORDS["kinds"], 5)),
+        who=rng.choice(WORDS["fields"]),
+        send=rng.choice(WORDS["buttons"]),
+        prerequisite=rng.choice(WORDS["boxes"]),
+        confirm=("One moment", rng.choice(WORDS["confirming"])),
+        moved=(f"/{places[0]}", f"/{places[1]}/{places[2]}", f"/{places[3]}"),
+    )
     return DeskKind(words, OBSTACLES[number % len(OBSTACLES)])
 
 
