@@ -38,9 +38,14 @@ WORDS: Final[dict[str, list[str]]] = json.loads((Path(__file__).parent / "school
 
 
 def school_desk(number: int) -> DeskKind:
-    """The site of a number: its obstacle by turns, its words drawn. None of them is a word of a site that is judged."""
+    """The site of a number: its obstacle by turns, its words drawn. None of them is a word of a site that is judged.
+
+    No two have their things or their button in common: a plan's change belongs to a step, whatever the site. Raises
+    IndexError if there are no words for so many sites.
+    """
     rng = random.Random(f"school {number}")  # noqa: S311 (a seed's data)
-    things, places = rng.choice(WORDS["things"]), rng.sample(WORDS["places"], 4)
+    things, button = (_shuffled(WORDS[each])[number] for each in ("things", "buttons"))
+    places = rng.sample(WORDS["places"], 4)
     words = replace(
         WORKSHOP,
         site=f"school{number}",
@@ -48,12 +53,16 @@ def school_desk(number: int) -> DeskKind:
         address=f"/{things.lower().replace(' ', '-')}",
         kinds=tuple(rng.sample(WORDS["kinds"], 5)),
         who=rng.choice(WORDS["fields"]),
-        send=rng.choice(WORDS["buttons"]),
+        send=button,
         prerequisite=rng.choice(WORDS["boxes"]),
         confirm=("One moment", rng.choice(WORDS["confirming"])),
         moved=(f"/{places[0]}", f"/{places[1]}/{places[2]}", f"/{places[3]}"),
     )
     return DeskKind(words, OBSTACLES[number % len(OBSTACLES)])
+
+
+def _shuffled(words: list[str]) -> list[str]:
+    return random.Random("school").sample(words, len(words))  # noqa: S311 (a seed's data)
 
 
 def task_of(desk: DeskKind) -> Template:
