@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from eventlog.chain import EXACT
-from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel, ModelCalled
+from eventlog.events import EVENT_TYPES, AnyEvent, FrozenModel
 from eventlog.events.event import Count
 from eventlog.store import START, Append, Committed, Conflict, KeyReused, Outcome, Position, fresh_key
 from projections.access import TokenState
@@ -27,7 +27,7 @@ from .admission import places_of
 from .as_of import LIMIT, MOST, AfterPosition, Bound, HouseOf, Limit, Wanted, known_position, mark, reply
 from .bodies import hold_body
 from .errors import AppendConflict, AppendKeyReused, AppendTooLarge, Unprocessable
-from .outside_calls import append_calls
+from .outside_calls import append_calls, needs_its_run
 from .problems import CUT, SLOW, faults, problem_of
 from .roles import ALL_RESULTS, RUNS_OF_OTHERS, has_role
 from .schemas import ANY_EVENT, answer_of
@@ -154,7 +154,7 @@ def _append(request: Request, house: House, token: TokenState, body: bytes, key:
         key=_append_key(token, key or asked.key or fresh_key()),
         cause=None if asked.cause is None else Position(asked.cause),
     )
-    if any(isinstance(event, ModelCalled) for event in asked.events):
+    if asked.stream.startswith(_RUN) and needs_its_run(house, asked.events):
         return _answer(request, append_calls(house, token, append))
     if not asked.stream.startswith(_RUN) or has_role(token, RUNS_OF_OTHERS):
         return _answer(request, house.store.append([append])[0])

@@ -1,20 +1,24 @@
 """Model calls that the holder of a token appends to a run from outside: they are numbered on, and name what is stored.
 
 A call may name text that no blob holds, or tokens that no dataset can, or belong to a run that ended: datasets are
-built from calls, so each is refused here, where whoever recorded it can still do something about it. So is one that
-names bytes of a person whom its run does not name, because an erasure finds by its runs what has seen them.
+built from calls, so each is refused here, where whoever recorded it can still do something about it. So is any event
+of a run that names bytes of a person whom the run does not name, because an erasure finds by its runs what has seen
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from eventlog.blobs.envelope import Envelope
 from eventlog.chain import EXACT
-from eventlog.errors import BlobDamaged, FlywheelError, NotAConversation
+from eventlog.errors import BlobDamaged, BlobMissing, FlywheelError, NotAConversation
 from eventlog.events import AnyEvent, ModelCalled, RewardGraded, RunFinished, RunMissing, RunStarted
 from eventlog.keys import subject_tag
+from eventlog.references import blob_addresses
 from eventlog.store import Append, Conflict, Outcome
 from projections.access import TokenState
 from projections.datasets.completions import fault_of_completion
@@ -46,8 +50,13 @@ class _RunSoFar:
     closed: str | None = None
 
 
+def needs_its_run(house: House, events: Iterable[AnyEvent]) -> bool:
+    """True if events can only be appended by what their run has: calls among them, or names of a person's bytes."""
+    return any(isinstance(event, ModelCalled) or _names_a_subject(house, event) for event in events)
+
+
 def append_calls(house: House, token: TokenState, append: Append) -> Outcome:
-    """Append events of a run from outside, model calls among them, if they go on from what the run's stream has.
+    """Append events of a run from outside that need their run, if they go on from what its stream has.
 
     A retry with the key of an append that was committed is answered as that one, also after the run has ended. Raises
     OthersRun, Unknown, RunClosed, Unprocessable, BlobMissing, BlobErased.
@@ -99,6 +108,8 @@ def _fault(house: House, found: _RunSoFar, events: Sequence[AnyEvent]) -> Flywhe
                 looked_at = _check_blobs(house, walked, event, f"events.{place}")
                 _refuse_other_subjects(house, found, looked_at, f"events.{place}")
             found = _after(found, event)
+            if not isinstance(event, ModelCalled):
+                _refuse_other_subjects(house, found, blob_addresses(event), f"events.{place}")
     except FlywheelError as problem:
         return problem
     return None
@@ -148,11 +159,22 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
 
 def _refuse_other_subjects(house: House, found: _RunSoFar, addresses: Iterable[str], where: str) -> None:
     own = None if found.subject is None else subject_tag(found.subject)
-    for envelope in house.blobs.read_envelopes(addresses):
+    for envelope in _stored_blobs(house, addresses):
         if envelope.subject not in {None, own}:
             actual = f"the blob {envelope.address} of a subject that the run does not name"
             expected = "blobs of no subject, or of the one in the run's RunStarted.subject"
             raise Unprocessable(where=where, actual=actual, expected=expected)
+
+
+def _names_a_subject(house: House, event: AnyEvent) -> bool:
+    return any(envelope.subject is not None for envelope in _stored_blobs(house, blob_addresses(event)))
+
+
+def _stored_blobs(house: House, addresses: Iterable[str]) -> Iterator[Envelope]:
+    """Those of the blobs that are stored: a step may name what nobody kept."""
+    for address in addresses:
+        with suppress(BlobMissing):
+            yield from house.blobs.read_envelopes([address])
 
 
 def _refuse_long(left: int, house: House, where: str) -> None:

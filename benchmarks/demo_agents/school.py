@@ -44,7 +44,7 @@ def school_desk(number: int) -> DeskKind:
     IndexError if there are no words for so many sites.
     """
     rng = random.Random(f"school {number}")  # noqa: S311 (a seed's data)
-    things, button = (_shuffled(WORDS[each])[number] for each in ("things", "buttons"))
+    things, button = (_shuffle(WORDS[each])[number] for each in ("things", "buttons"))
     places = rng.sample(WORDS["places"], 4)
     words = replace(
         WORKSHOP,
@@ -61,7 +61,7 @@ def school_desk(number: int) -> DeskKind:
     return DeskKind(words, OBSTACLES[number % len(OBSTACLES)])
 
 
-def _shuffled(words: list[str]) -> list[str]:
+def _shuffle(words: list[str]) -> list[str]:
     return random.Random("school").sample(words, len(words))  # noqa: S311 (a seed's data)
 
 

@@ -44,6 +44,18 @@ def called(house: House, index: int = 0, run: str = RUN, **changes: Any) -> dict
     return found
 
 
+def stepped(run: str, observation: str) -> dict[str, Any]:
+    """A step of a run, which names what it saw."""
+    found: dict[str, Any] = sample("StepTaken", run=run, index=0, observation=observation).model_dump(mode="json")
+    return found
+
+
+def ended(run: str, end_state: str) -> dict[str, Any]:
+    """The end of a run, which names how it left its instance."""
+    found: dict[str, Any] = sample("RunFinished", run=run, end_state=end_state).model_dump(mode="json")
+    return found
+
+
 def sent(client: TestClient, headers: dict[str, str], *events: dict[str, Any], **more: object) -> tuple[int, str]:
     body = {"stream": f"run/{events[0]['run']}", "events": events, **more}
     answer = client.post("/v1/events", json=body, headers=headers)
@@ -154,6 +166,21 @@ def test_a_call_names_bytes_of_no_subject_but_that_of_its_run(
     whole = called(house, run="ext-of-ann", completion=of_ann, messages=told, images=[picture])
     assert sent(client, own, whole, called(house, 1, run="ext-of-ann")) == (201, "")
     assert what_is_known_of(house, house.views(), "ann").runs == ("ext-of-ann",)
+
+
+def test_a_step_and_an_end_name_bytes_of_no_subject_but_that_of_their_run(
+    client: TestClient, house: House, headers: Mapping[TokenRole, dict[str, str]]
+) -> None:
+    own = headers["ingest"]
+    (of_ann,) = house.blobs.put([Blob("text/plain", b"Ann lives here")], subject="ann")
+    for run, subject in {"ext-of-ann": "ann", "ext-of-bob": "bob"}.items():
+        assert sent(client, own, {**opening(run), "subject": subject}) == (201, "")
+    for named in (stepped, ended):
+        assert sent(client, own, named("ext-of-bob", of_ann)) == (422, "Unprocessable")
+        assert sent(client, own, named("ext-of-ann", of_ann)) == (201, "")
+    begun = {**opening("ext-of-nobody"), "subject": None}
+    assert sent(client, own, begun, stepped("ext-of-nobody", of_ann)) == (422, "Unprocessable")
+    assert sent(client, own, stepped("ext-of-bob", "e" * 64)) == (201, "")
 
 
 def test_the_blobs_of_a_call_are_no_longer_than_a_prompt_may_be(
