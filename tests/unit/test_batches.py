@@ -138,3 +138,38 @@ def test_rows_that_are_sampled_side_by_side_get_the_tokens_that_they_get_one_aft
     assert [(each.ids, each.logprobs) for each in several] == [(each.ids, each.logprobs) for each in one]
     assert len(alone) == 1
     assert any("samples from" in name for name in beside)
+
+
+def test_a_prompt_that_a_running_row_begins_with_too_is_not_read_again() -> None:
+    class Noting(Counting):
+        """Whence each prompt was read, and what was copied from which row."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.read_from: list[tuple[tuple[int, ...], int]] = []
+            self.shared: list[tuple[int, int, int]] = []
+
+        def new_cells(self, _weights: str, _kept: Beginnings) -> Cells:
+            cells, shared = Cells(), self.shared
+
+            def note(row: int, to: int, length: int) -> None:
+                shared.append((row, to, length))
+
+            cells.share = note  # type: ignore[method-assign]
+            return cells
+
+        def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
+            self.read_from.append((tuple(ids), first))
+            return super().read(weights, cells, row, ids, first)
+
+    network = Noting()
+    with drawing(network) as batches:
+        prompts = [(0, 1, 2, 0), (0, 1, 2, 0), (0, 1, 1, 0), (2, 1, 2, 0)]
+        ends = frozenset({END})
+        found = [
+            batches.draw(Ask("base", each, Sampling(temperature_micro=0, max_tokens=9), 0, ends)) for each in prompts
+        ]
+        network.let.set()
+        assert {each.result().ids for each in found} == {(1, 2, END)}
+    assert network.read_from == [*zip(prompts, (0, 3, 2, 0), strict=True)]
+    assert network.shared[:2] == [(0, 1, 3), (0, 2, 2)]

@@ -126,6 +126,10 @@ class SequenceRows:
         self._rows[to] = self._rows[row]
         del self._rows[row:]
 
+    def share(self, row: int, to: int, length: int) -> None:
+        """See RowCells."""
+        self._pool.context.copy(self._rows[row], self._rows[to], length)
+
     def close(self) -> None:
         """See RowCells."""
         for sequence in self._rows:

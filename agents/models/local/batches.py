@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import DrawingFailed, LogitsBroken, ModelClosed, ModelFailure
 from ..model import Finish
-from .cells import Beginnings
+from .cells import Beginnings, longest_shared
 from .engine import AdapterFile, Network, RowCells
 from .samples import Ask, SampledTokens
 from .sampling import draw_token, uniform
@@ -206,17 +206,25 @@ class Batches:
             network = self._load_network()
             self._lanes[weights] = _Lane(network.new_cells(weights, self._kept))
         lane = self._lanes[weights]
-        place, first = len(lane.rows), 0
-        need = len(row.ids) + row.ask.sampling.max_tokens
-        if place >= MOST_ROWS or not lane.cells.reserve(place + 1, need):
+        place = len(lane.rows)
+        if place >= MOST_ROWS or not lane.cells.reserve(place + 1, len(row.ids) + row.ask.sampling.max_tokens):
             self._waiting.append(row)
             return
         lane.rows.append(row)
-        if (found := self._kept.longest(weights, row.ids)) is not None:
-            beginning, first = found
-            lane.cells.put(place, beginning, first)
+        first = self._fill(weights, lane, place)
         logits = self._load_network().read(weights, lane.cells, place, row.ids, first)
         self._take(weights, [row], [logits])
+
+    def _fill(self, weights: str, lane: _Lane, place: int) -> int:
+        """Fill a row with the longest beginning that a kept or running row has too; siblings' prompt is read once."""
+        ids = lane.rows[place].ids
+        other, first = longest_shared([each.ids[:-1] for each in lane.rows[:place]], ids)
+        if (found := self._kept.longest(weights, ids, beyond=first)) is not None:
+            beginning, first = found
+            lane.cells.put(place, beginning, first)
+        elif first:
+            lane.cells.share(other, place, first)
+        return first
 
     def _step(self, weights: str, lane: _Lane) -> None:
         if not lane.rows:

@@ -47,6 +47,19 @@ def shared_length(kept: NDArray[np.int32], ids: NDArray[np.int32]) -> int:
     return int(differs[0]) if len(differs) else length
 
 
+def longest_shared(rows: Sequence[Sequence[int]], ids: Sequence[int]) -> tuple[int, int]:
+    """The row that shares the longest prefix with `ids`, and its length: at most all ids but the last, 0 if none does.
+
+    Of several the first.
+    """
+    import numpy as np
+
+    wanted = np.array(ids[:-1], dtype=np.int32)
+    shared = [shared_length(np.array(each, dtype=np.int32), wanted) for each in rows]
+    best = max(range(len(shared)), key=lambda number: (shared[number], -number), default=0)
+    return best, shared[best] if shared else 0
+
+
 class Cells:
     """Attention cache of one batch. It replaces Transformers' cache: attention calls `update` in each layer.
 
@@ -116,7 +129,11 @@ class Cells:
         return Beginning(np.array(ids, dtype=np.int32), layers)
 
     def move(self, row: int, to: int, length: int) -> None:
-        """Copy the first `length` positions of a row over another row."""
+        """See RowCells. Copies the first `length` positions."""
+        self.share(row, to, length)
+
+    def share(self, row: int, to: int, length: int) -> None:
+        """See RowCells."""
         for pair in self._layers.values():
             for cells in pair:
                 cells[to, :, :length] = cells[row, :, :length]
@@ -163,8 +180,10 @@ class Beginnings:
         for number in [number for number, (own, _) in self._kept.items() if own == weights]:
             self._take(number).release()
 
-    def longest(self, weights: str, ids: Sequence[int]) -> tuple[KeptPrefix, int] | None:
+    def longest(self, weights: str, ids: Sequence[int], *, beyond: int = 0) -> tuple[KeptPrefix, int] | None:
         """The beginning that shares the longest prefix with `ids`, and the length: at most all ids but the last.
+
+        None if none shares more than `beyond` tokens.
 
         A beginning that is shared in full is handed over, because the row that continues it will leave a longer one.
         """
@@ -175,7 +194,7 @@ class Beginnings:
             number: shared_length(kept.ids, wanted) for number, (own, kept) in self._kept.items() if own == weights
         }
         best = max(shared, key=lambda number: (shared[number], -number), default=None)
-        if best is None or not shared[best]:
+        if best is None or shared[best] <= beyond:
             return None
         found = self._kept[best][1]
         if shared[best] == len(found.ids):

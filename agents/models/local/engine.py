@@ -59,6 +59,10 @@ class RowCells(Protocol):
         """Make a row the row `to`."""
         ...
 
+    def share(self, row: int, to: int, length: int, /) -> None:
+        """Fill the first `length` positions of the row `to` from another row."""
+        ...
+
     def close(self) -> None:
         """Give back the room of all rows."""
         ...
