@@ -80,22 +80,47 @@ class Policy:
     pad: int
     device: str
     temperature: float
+    shares_prompts: bool = True
 
     def logprobs(self, batch: Batch) -> Tensor:
         """The log-probability of each completion token, (rows, completion). Values at padding are undefined.
 
-        Where all logits would be large, they are computed for some positions at a time, again in the backward pass.
+        A prompt that several rows have goes through the model once, with its gradient. Where all logits would be large,
+        they are computed for some positions at a time, again in the backward pass.
         """
         causal = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        inputs = {"input_ids": batch.ids, "attention_mask": batch.attention, "position_ids": batch.places}
+        is_known = causal.config.model_type in ARCHITECTURES
+        inputs = self._inputs(causal.base_model, batch) if is_known and self.shares_prompts else _whole(batch)
         chosen = batch.ids[:, -batch.width :]
         at_once = MOST_LOGITS // (len(chosen) * int(causal.config.vocab_size))
-        if at_once >= batch.width or causal.config.model_type not in ARCHITECTURES:
-            logits = self.model(**inputs, logits_to_keep=batch.width + 1, use_cache=False).logits[:, :-1]
+        if at_once >= batch.width or not is_known:
+            logits = self.model(**inputs, logits_to_keep=batch.width).logits
             return logprobs_of(logits, chosen, self.temperature)
-        decoder, head = causal.base_model, causal.get_output_embeddings()
-        states = decoder(**inputs, use_cache=False).last_hidden_state[:, -batch.width - 1 : -1]
+        states = causal.base_model(**inputs).last_hidden_state[:, -batch.width :]
+        head = causal.get_output_embeddings()
         return logprobs_in_parts(head, states, chosen, self.temperature, max(1, at_once))
+
+    def _inputs(self, decoder: Any, batch: Batch) -> dict[str, Any]:
+        """What is left to read of the rows: all but the last token, and of shared prompts their last one alone."""
+        before = batch.ids.shape[1] - batch.width - 1
+        prompts = batch.ids[:, :before] * batch.attention[:, :before] - (1 - batch.attention[:, :before])
+        first, own = _first_of_each(prompts)
+        if before == 0 or len(first) == len(own):
+            return _whole(batch)
+        kept = decoder(
+            input_ids=batch.ids[first, :before],
+            attention_mask=batch.attention[first, :before],
+            position_ids=batch.places[first, :before],
+            use_cache=True,
+        ).past_key_values
+        kept.batch_select_indices(own)
+        return {
+            "input_ids": batch.ids[:, before:-1],
+            "attention_mask": batch.attention[:, :-1],
+            "position_ids": batch.places[:, before:-1],
+            "past_key_values": kept,
+            "use_cache": True,
+        }
 
     def score(self, frame: pl.DataFrame, rows: Sequence[int], rows_per_pass: int) -> dict[int, Tensor]:
         """The log-probabilities of the completion tokens of some rows, without gradients, on the CPU."""
@@ -109,6 +134,26 @@ class Policy:
                 for row, values, length in zip(taken, scored, part["completion_ids"].list.len(), strict=True):
                     found[row] = values[:length].clone()
         return found
+
+
+def _whole(batch: Batch) -> dict[str, Any]:
+    """The rows without their last token, which nothing follows."""
+    return {
+        "input_ids": batch.ids[:, :-1],
+        "attention_mask": batch.attention[:, :-1],
+        "position_ids": batch.places[:, :-1],
+        "use_cache": False,
+    }
+
+
+def _first_of_each(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Numbers of the first row of each content, in order, and for each row the place of its content among them."""
+    import torch
+
+    alike = (rows[:, None] == rows[None]).all(-1)
+    first = alike.int().argmax(1)  # the first row that is like it
+    found, own = torch.unique(first, return_inverse=True)
+    return found, own
 
 
 def logprobs_of(logits: Tensor, chosen: Tensor, temperature: float = 1.0) -> Tensor:

@@ -7,7 +7,7 @@ equal size and can run in several processes. Both train on the same batches in t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count, islice
 from typing import TYPE_CHECKING
@@ -58,6 +58,7 @@ def train_grpo(start: StageStart, rows: TrainingRows, config: GrpoConfig, emit: 
     if config.checkpointing:
         policy.model.enable_input_require_grads()
         policy.model.gradient_checkpointing_enable({"use_reentrant": False})
+        policy = replace(policy, shares_prompts=False)  # what is computed twice keeps no state to continue from
     return train_own(policy, rows.frame, batches, reference, config, emit, start.rows_per_pass)
 
 

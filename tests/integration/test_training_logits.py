@@ -1,8 +1,12 @@
-"""SFT, DPO and the warm-up compute what all logits would give, and keep none of them for the backward pass."""
+"""SFT, DPO and the warm-up compute what all logits would give, and keep none of them for the backward pass.
+
+GRPO reads a prompt that several rows have once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from trainer import batches
 from trainer.bases import load_model
 from trainer.devices import Device
 from trainer.dpo import make_dpo_trainer
+from trainer.grpo import start_policy
 from trainer.request import DpoConfig, Lora, SftConfig
 from trainer.rows import read_rows
 from trainer.sft import make_sft_trainer
@@ -138,3 +143,40 @@ def test_a_warm_up_in_parts_has_the_loss_and_gradients_of_all_logits_and_keeps_n
         torch.testing.assert_close(own, other, atol=1e-6, rtol=1e-4)
     assert all_kept >= inputs["labels"].numel() * base.vocabulary
     assert kept < all_kept / 2
+
+
+@pytest.mark.parametrize("most", [batches.MOST_LOGITS, 1], ids=["whole", "in parts"])
+def test_grpo_reads_a_prompt_of_several_rows_once_with_the_same_logprobs_and_gradients(
+    most: int, base: Base, runs: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(batches, "MOST_LOGITS", most)
+    longer = {**runs[0], "prompt_ids": [*runs[0]["prompt_ids"], 5, 6]}  # so that the others are padded
+    rows = read_rows(write_rows(tmp_path / "rows.parquet", "grpo", [*runs, longer]), "grpo")
+    policy = start_policy(StageStart(base, Device("cpu", torch.float32), LORA, None, 4, 4), rows)
+    generator, read = torch.Generator().manual_seed(1), list[int]()
+    for weight in policy.model.parameters():
+        if weight.requires_grad:
+            weight.data += 0.1 * torch.randn(weight.shape, generator=generator)
+    policy.model.get_input_embeddings().register_forward_hook(
+        lambda _model, given, _found: read.append(given[0].numel())
+    )
+    batch = batches.collate_rows(rows.frame, policy.pad, "cpu")
+
+    def scored(*, shares_prompts: bool) -> tuple[float, list[Any]]:
+        def compute() -> Any:
+            return (replace(policy, shares_prompts=shares_prompts).logprobs(batch) * batch.mask).sum()
+
+        read.clear()
+        return measured(policy.model, compute)[:2]
+
+    whole, expected = scored(shares_prompts=False)
+    tokens = sum(read)
+    loss, gradients = scored(shares_prompts=True)
+    assert loss == pytest.approx(whole, abs=1e-4)
+    assert any(float(each.abs().max()) > 1e-3 for each in expected)
+    for own, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(own, other, atol=1e-4, rtol=1e-4)
+    before = batch.ids.shape[1] - batch.width - 1
+    assert (tokens, sum(read)) == (7 * (before + batch.width), 3 * before + 7 * batch.width)
