@@ -86,15 +86,15 @@ def on_pages() -> Effort:
     whole = Effort()
     return replace(
         whole,
-        asked=48,
+        asked=32,
         rounds=4,
-        questions=6,
-        held_out=24,
+        questions=4,
+        held_out=20,
         held_out_others=16,
         answer_tokens=20,
         max_steps=2,
         at_once=16,
-        grpo=whole.grpo.model_copy(update={"groups_per_step": 12}),
+        grpo=whole.grpo.model_copy(update={"groups_per_step": 8}),
     )
 
 
