@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 MOST_LOGITS: Final = 64 * 1024 * 1024
 """Most logits that are in memory at once: 256 MiB of float32, of which the softmax and its gradient make copies."""
 
+_ALIKE: Final = 32
+"""Completions of rows that stand together differ by fewer tokens. Of 16 to 128 the best for 88 rows of clicks."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -180,8 +183,16 @@ def logprobs_in_parts(head: Any, states: Tensor, chosen: Tensor, temperature: fl
 
 
 def pieces(frame: pl.DataFrame, rows: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    """Split rows into pieces of at most `size`, grouped by similar length to reduce padding; the total is unchanged."""
-    lengths = frame["prompt_ids"].list.len() + frame["completion_ids"].list.len()
-    ordered = sorted(rows, key=lambda row: (lengths[row], row))
+    """Split rows into pieces of at most `size`; the total is unchanged.
+
+    Rows of one prompt stand together, because they share it, but apart where what follows is of another length, because
+    that is padded.
+    """
+    prompts, answers = frame["prompt_ids"].to_list(), frame["completion_ids"].list.len().to_list()
+
+    def alike(row: int) -> tuple[int, int, list[int], int, int]:
+        return (answers[row] // _ALIKE, len(prompts[row]), prompts[row], answers[row], row)
+
+    ordered = sorted(rows, key=alike)
     for first in range(0, len(ordered), size):
         yield ordered[first : first + size]
