@@ -93,7 +93,8 @@ class Policy:
         """
         causal = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
         is_known = causal.config.model_type in ARCHITECTURES
-        inputs = self._inputs(causal.base_model, batch) if is_known and self.shares_prompts else _whole(batch)
+        is_shared = self.shares_prompts and is_known and not getattr(causal.config, "use_sliding_window", False)
+        inputs = self._inputs(causal.base_model, batch) if is_shared else _whole(batch)
         chosen = batch.ids[:, -batch.width :]
         at_once = MOST_LOGITS // (len(chosen) * int(causal.config.vocab_size))
         if at_once >= batch.width or not is_known:
