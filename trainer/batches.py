@@ -151,7 +151,7 @@ def _whole(batch: Batch) -> dict[str, Any]:
 
 
 def _first_of_each(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers of the first row of each content, in order, and for each row the place of its content among them."""
+    """The rows that are like none before them, by number; and for each row, which of these it is like."""
     import torch
 
     alike = (rows[:, None] == rows[None]).all(-1)

@@ -106,10 +106,10 @@ def _fault(house: House, found: _RunSoFar, events: Sequence[AnyEvent]) -> Flywhe
             if isinstance(event, ModelCalled):
                 _check_call(found, event, f"events.{place}")
                 looked_at = _check_blobs(house, walked, event, f"events.{place}")
-                _refuse_other_subjects(house, found, looked_at, f"events.{place}")
+                _refuse_other_subjects(found, house.blobs.read_envelopes(looked_at), f"events.{place}")
             found = _after(found, event)
             if not isinstance(event, ModelCalled):
-                _refuse_other_subjects(house, found, blob_addresses(event), f"events.{place}")
+                _refuse_other_subjects(found, _stored_blobs(house, event), f"events.{place}")
     except FlywheelError as problem:
         return problem
     return None
@@ -157,9 +157,9 @@ def _check_blobs(house: House, walked: set[str], call: ModelCalled, where: str) 
     return looked_at
 
 
-def _refuse_other_subjects(house: House, found: _RunSoFar, addresses: Iterable[str], where: str) -> None:
+def _refuse_other_subjects(found: _RunSoFar, named: Iterable[Envelope], where: str) -> None:
     own = None if found.subject is None else subject_tag(found.subject)
-    for envelope in _stored_blobs(house, addresses):
+    for envelope in named:
         if envelope.subject not in {None, own}:
             actual = f"the blob {envelope.address} of a subject that the run does not name"
             expected = "blobs of no subject, or of the one in the run's RunStarted.subject"
@@ -167,12 +167,12 @@ def _refuse_other_subjects(house: House, found: _RunSoFar, addresses: Iterable[s
 
 
 def _names_a_subject(house: House, event: AnyEvent) -> bool:
-    return any(envelope.subject is not None for envelope in _stored_blobs(house, blob_addresses(event)))
+    return any(envelope.subject is not None for envelope in _stored_blobs(house, event))
 
 
-def _stored_blobs(house: House, addresses: Iterable[str]) -> Iterator[Envelope]:
-    """Those of the blobs that are stored: a step may name what nobody kept."""
-    for address in addresses:
+def _stored_blobs(house: House, event: AnyEvent) -> Iterator[Envelope]:
+    """The blobs that an event names and that are stored: a step may name what nobody kept."""
+    for address in blob_addresses(event):
         with suppress(BlobMissing):
             yield from house.blobs.read_envelopes([address])
 

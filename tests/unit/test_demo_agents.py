@@ -73,6 +73,7 @@ def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_
     common = words("Open / and then the at , follow the, write Alex Morgan into, and press.")
     known = set[str]().union(*(words(task_of(desk).instruction) for desk in school)) - common
     assert len({desk.words.site for desk in (*school, *JUDGED)}) == len(school) + len(JUDGED)
+    assert len({desk.words.things for desk in school}) == len({desk.words.send for desk in school}) == len(school)
     told = {each for desk in school for each in (desk.words.prerequisite, desk.words.confirm[1], *desk.words.moved)}
     for desk in JUDGED:
         assert known.isdisjoint(words(f"{desk.words.who} {desk.words.send} {desk.words.kinds[0]} {desk.words.things}"))

@@ -183,9 +183,8 @@ class Beginnings:
     def longest(self, weights: str, ids: Sequence[int], *, beyond: int = 0) -> tuple[KeptPrefix, int] | None:
         """The beginning that shares the longest prefix with `ids`, and the length: at most all ids but the last.
 
-        None if none shares more than `beyond` tokens.
-
-        A beginning that is shared in full is handed over, because the row that continues it will leave a longer one.
+        None if none shares more than `beyond` tokens. One that is shared in full is handed over, because the row that
+        continues it will leave a longer one.
         """
         import numpy as np
 
