@@ -214,18 +214,18 @@ class Settings(BaseSettings):
         default="full", description="how much a policy and a demonstration are told; brief is for small models"
     )
 
-    agent_seconds: float = Field(
-        default=120, gt=0, le=86_400, description="seconds after which an agent of --agent is ended, in each run"
-    )
+    agent_seconds: float = Field(default=120, gt=0, le=86_400, description="seconds of an agent of --agent in each run")
     agent_variables: str = Field(
         default="",
         pattern=r"^[A-Za-z0-9_, ]*$",
         description="names of environment variables, separated by commas, that such an agent gets besides its task",
     )
+    record_site: bool = Field(
+        default=False, description="whether what such an agent is answered is kept, for `flywheel runs replay --agent`"
+    )
     webhook_networks: str | None = Field(
         default=None,
-        description="networks that webhooks may reach although they are not public or without TLS, such as "
-        "10.1.0.0/16, 127.0.0.1; unset: none",
+        description="networks that webhooks reach although not public or without TLS, as 10.1.0.0/16; unset: none",
     )
     token: SecretStr | None = Field(default=None, description="a REST token: `--server` sends it, `doctor` checks it")
 

@@ -39,6 +39,7 @@ MORE = {
     "model_gguf": "models.md#in-llamacpp",
     "remote_url": "executors.md#at-another-flywheel",
     "agent_seconds": "executors.md#an-agent-of-your-own",
+    "record_site": "time.md#an-agent-of-your-own",
     "webhook_networks": "webhooks.md",
 }
 """Where more is said of a setting."""

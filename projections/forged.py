@@ -24,6 +24,7 @@ NEVER_FROM_A_TOKEN: Final = (
     "SweepEnded",
     "SpansKept",
     "StepVerified",
+    "SiteRecorded",
     "JudgeOpined",
     "RecoveryDecided",
     "RewriteProposed",

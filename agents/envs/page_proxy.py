@@ -1,14 +1,15 @@
 """A proxy before one site's pages: agents reach the pages through it, and nothing of the admin surface.
 
 It forwards each request to the site's own address, answers 404 for admin paths, removes the headers that carry a
-token, and rewrites the site's own address in what it answers to the proxy's.
+token, and rewrites the site's own address in what it answers to the proxy's. What it answered can be kept. It passes
+whole answers: no streams without an end, and no web sockets.
 """
 
 from __future__ import annotations
 
 import posixpath
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -20,11 +21,40 @@ from urllib.parse import unquote
 import httpx2
 
 LARGEST_BODY: Final = 16 * 2**20
+LARGEST_ANSWER: Final = 64 * 2**20
 _OWN: Final = frozenset({"connection", "content-length", "content-encoding", "host", "keep-alive", "transfer-encoding"})
-_TEXT: Final = ("text/", "application/json", "application/javascript", "application/xhtml+xml")
+_TEXT: Final = ("text/", "application/json", "application/javascript")
+_BYTES: Final = "latin-1"
+"""What the bytes of headers are read as, so that none is lost."""
+
+_ENCODINGS: Final = b"gzip, deflate"
+_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 _PLAIN: Final = (("content-type", "text/plain"),)
 _UNQUOTED: Final = 4
 TIMEOUT_S: Final = 30.0
+_POLL_S: Final = 0.05
+_PLACES: Final = ("origin", "referer")
+"""Headers that say where a page came from, which a site compares with its own address."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageExchange:
+    """A request as the proxy got it, with its path and query, and what it answered. Request headers are not kept."""
+
+    method: str
+    path: str
+    sent: bytes
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+KeepExchange = Callable[[PageExchange], None]
+"""Keeps an exchange before it is answered. Thread-safe."""
+
+
+def keep_nothing(_exchange: PageExchange) -> None:
+    """Keep no exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +70,16 @@ class ProxiedPages:
 
 
 @contextmanager
-def proxy_pages(admin_paths: Collection[str], headers: Collection[str]) -> Iterator[ProxiedPages]:
-    """Serve a proxy on a free port of this machine until the block ends. `headers` are never forwarded."""
+def proxy_pages(
+    admin_paths: Collection[str],
+    headers: Collection[str],
+    keep: KeepExchange = keep_nothing,
+    timeout_s: float = TIMEOUT_S,
+) -> Iterator[ProxiedPages]:
+    """Serve a proxy on a free port of this machine until the block ends. `headers` are never forwarded.
+
+    An answer that has not begun, or does not go on, within `timeout_s` seconds is none.
+    """
     upstream: dict[str, str | None] = {"url": None}
     closed = {_plain_path(path) for path in admin_paths} | {
         _plain_path(posixpath.dirname(path)) for path in admin_paths
@@ -49,19 +87,14 @@ def proxy_pages(admin_paths: Collection[str], headers: Collection[str]) -> Itera
     dropped = {*_OWN, *(name.lower() for name in headers)}
     # without a jar of its own: what one agent is given must not be sent for the next
     jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-    with httpx2.Client(trust_env=False, timeout=TIMEOUT_S, follow_redirects=False, cookies=jar) as web:
+    with httpx2.Client(trust_env=False, timeout=timeout_s, follow_redirects=False, cookies=jar) as web:
 
         class Handler(_Forwarding):
             client, target, blocked, hidden = web, upstream, closed - {"/"}, frozenset(dropped)
+            kept = staticmethod(keep)
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, name="pages", daemon=True).start()
-        try:
-            yield ProxiedPages(f"http://127.0.0.1:{server.server_port}", upstream)
-        finally:
-            server.shutdown()
-            server.server_close()
+        with serve_handler(Handler, "pages") as address:
+            yield ProxiedPages(address, upstream)
 
 
 def is_admin_path(target: str, blocked: Collection[str]) -> bool:
@@ -78,46 +111,125 @@ def _plain_path(path: str) -> str:
     return plain.casefold()
 
 
-class _Forwarding(BaseHTTPRequestHandler):
+class PageHandler(BaseHTTPRequestHandler):
+    """Reads and answers whole bodies, on connections that stay open, and says nothing of single requests."""
+
     protocol_version = "HTTP/1.1"
     wbufsize = 1 << 16  # head and body in one packet: otherwise each answer waits 40 ms
-    client: httpx2.Client
-    target: Mapping[str, str | None]
-    blocked: Collection[str]
-    hidden: frozenset[str]
 
-    def _forward(self) -> None:
+    def read_body(self) -> bytes | None:
+        """The body of the request; None if it is longer than LARGEST_BODY. Then the connection ends."""
+        if "chunked" in self.headers.get("transfer-encoding", "").lower():
+            return self._read_chunks()
         length = int(self.headers.get("content-length") or 0)
-        upstream = self.target["url"]
-        if length > LARGEST_BODY or upstream is None or is_admin_path(self.path, self.blocked):
-            self.rfile.read(min(length, LARGEST_BODY))
-            self._answer(HTTPStatus.NOT_FOUND, _PLAIN, b"There is nothing at this address.\n")
-            return
-        sent = {name: value for name, value in self.headers.items() if name.lower() not in self.hidden}
-        path = "/" + self.path.partition("#")[0].lstrip("/")
-        try:
-            got = self.client.request(self.command, f"{upstream}{path}", headers=sent, content=self.rfile.read(length))
-        except httpx2.HTTPError:
-            self._answer(HTTPStatus.BAD_GATEWAY, _PLAIN, b"The site does not answer.\n")
-            return
-        own = f"http://{self.headers.get('host') or ''}"
-        given = [(name, value) for name, value in got.headers.multi_items() if name.lower() not in _OWN]
-        kept = [(name, value.replace(upstream, own)) for name, value in given]
-        body = got.content
-        if str(got.headers.get("content-type", "")).startswith(_TEXT):
-            body = body.replace(upstream.encode(), own.encode())
-        self._answer(got.status_code, kept, body)
+        if length > LARGEST_BODY:
+            self.close_connection = True
+            return None
+        return self.rfile.read(length)
 
-    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = _forward  # noqa: N815 (the server's names)
+    def _read_chunks(self) -> bytes | None:
+        found = bytearray()
+        while size := int(self.rfile.readline().partition(b";")[0] or b"0", 16):
+            if len(found) + size > LARGEST_BODY:
+                self.close_connection = True
+                return None
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return bytes(found)
 
-    def _answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-        self.send_response(status)
+    def answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Send an answer with the length of its body; that of an answer to HEAD stands in its headers, if anywhere."""
+        self.send_response_only(status)
         for name, value in headers:
             self.send_header(name, value)
-        self.send_header("content-length", str(len(body)))
+        if self.command != "HEAD" and status not in _BODILESS:
+            self.send_header("content-length", str(len(body)))
         self.end_headers()
-        if self.command != "HEAD":
+        if self.command != "HEAD" and status not in _BODILESS:
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the server's name)
         """Say nothing of single requests."""
+
+
+@contextmanager
+def serve_handler(handler: type[BaseHTTPRequestHandler], name: str) -> Iterator[str]:
+    """Serve on a free port of this machine, in threads, until the block ends. Gives the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name=name, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Forwarding(PageHandler):
+    client: httpx2.Client
+    target: Mapping[str, str | None]
+    blocked: Collection[str]
+    hidden: frozenset[str]
+    kept: KeepExchange
+
+    def _forward(self) -> None:
+        upstream, sent = self.target["url"], self.read_body()
+        path = "/" + self.path.partition("#")[0].lstrip("/")
+        if sent is None or upstream is None or is_admin_path(self.path, self.blocked):
+            self._reply(path, sent or b"", HTTPStatus.NOT_FOUND, _PLAIN, b"There is nothing at this address.\n")
+            return
+        own = f"http://{self.headers.get('host') or ''}"
+        try:
+            status, given, body = self._ask(f"{upstream}{path}", self._site_headers(upstream, own), sent)
+        except (httpx2.HTTPError, httpx2.InvalidURL):
+            self._reply(path, sent, HTTPStatus.BAD_GATEWAY, _PLAIN, b"The site does not answer.\n")
+            return
+        headers = [(name, value.replace(upstream, own)) for name, value in given]
+        if is_text(headers):
+            for old, new in ((upstream, own), (upstream.replace("/", "\\/"), own.replace("/", "\\/"))):
+                body = body.replace(old.encode(), new.encode())
+        self._reply(path, sent, status, headers, body)
+
+    do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _forward  # noqa: N815 (the server's names)
+
+    def _ask(
+        self, url: str, headers: list[tuple[bytes, bytes]], sent: bytes
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, headers and body of the site's answer. Raises httpx2.HTTPError, also for a body without an end."""
+        with self.client.stream(self.command, url, headers=headers, content=sent) as got:
+            body = bytearray()
+            for part in got.iter_bytes():
+                body += part
+                if len(body) > LARGEST_ANSWER:
+                    raise httpx2.TransportError("the answer is too long")
+            raw = [(name.decode(_BYTES), value.decode(_BYTES)) for name, value in got.headers.raw]
+            is_head = self.command == "HEAD"
+            kept = [(n, v) for n, v in raw if n.lower() not in _OWN or (is_head and n.lower() == "content-length")]
+            return got.status_code, kept, bytes(body)
+
+    def _site_headers(self, upstream: str, own: str) -> list[tuple[bytes, bytes]]:
+        """The request's headers for the site, which is asked for no encoding that cannot be read here."""
+        found = []
+        for name, value in self.headers.items():
+            if name.lower() in self.hidden:
+                continue
+            told = value.replace(own, upstream) if name.lower() in _PLACES else value
+            found.append(
+                (name.encode(_BYTES), _ENCODINGS if name.lower() == "accept-encoding" else told.encode(_BYTES))
+            )
+        return found
+
+    def _reply(self, path: str, sent: bytes, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
+        """Keep an answer, and send it."""
+        self.kept(PageExchange(self.command, path, sent, status, tuple(headers), body))
+        self.answer(status, headers, body)
+
+
+def is_text(headers: Iterable[tuple[str, str]]) -> bool:
+    """True if the headers of an answer say that it is a text, which may hold addresses."""
+    kind = next((value.lower() for name, value in headers if name.lower() == "content-type"), "")
+    return kind.startswith(_TEXT) or "+json" in kind or "xml" in kind

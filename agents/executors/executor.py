@@ -19,6 +19,7 @@ from ..learning.step_checks import Checked
 from ..models.model import Completion, CompletionRequest
 from ..plans import Plan
 from .errors import NoLogprobs
+from .site_record import SiteRecord
 
 LACKS: Final[frozenset[StepOutcome]] = frozenset({"no_such_link", "no_such_field", "no_such_option"})
 """Outcomes of a step whose control is missing on the page."""
@@ -128,7 +129,8 @@ class Execution:
     """Result of an assignment. `profile` is the browser state for the session's next assignment.
 
     `is_reported` is True if nobody saw the steps but the agent that reports them: they earn nothing and cost nothing.
-    `passed_on` are the calls that such an agent made through our endpoint.
+    `passed_on` are the calls that such an agent made through our endpoint, and `site` is what its site told it, if
+    that was recorded.
     """
 
     taken: tuple[ExecutedStep, ...]
@@ -138,6 +140,7 @@ class Execution:
     profile: bytes | None = None
     is_reported: bool = False
     passed_on: tuple[PassedOn, ...] = ()
+    site: SiteRecord | None = None
 
     @property
     def model_calls(self) -> tuple[Called | PassedOn, ...]:

@@ -16,14 +16,13 @@ from eventlog.events import Sampling, Step, StepTaken
 
 from ..envs.contract import Instance
 from ..executors.actions import Sight, Wording, system_prompt
-from ..executors.executor import Assignment, ExecutedStep, Execution
+from ..executors.executor import ExecutedStep, Execution
 from ..executors.policy import PolicyExecutor, guided_prompt, wording_budget
 from ..executors.surface import Acted, Surface
 from ..learning.advice import advice_lines, applied_of, reading_audience
 from ..learning.guidance import guidance_text
 from ..models.errors import RequestRejected
 from ..models.model import Completion, CompletionRequest, Offers, Sample
-from .drawing import drawing_seed
 from .facts import plain_message
 from .recording import Conversation, Lines, Recording, ReplayCheck
 from .replay_outcome import end_check
@@ -78,26 +77,13 @@ def _played_again(
     surface.model = model
     executor = PolicyExecutor(model, sight, surface.open_surface, conversation.calls[0].sampling.max_tokens, wording)
     try:
-        execution = executor.execute(_assignment(recording, advice, guidance), _NOWHERE)
+        execution = executor.execute(recording.assignment(advice, guidance), _NOWHERE)
     except _Diverged as diverged:
         yield diverged.check
         return
     yield ReplayCheck("calls", (f"calls: {len(conversation.calls)}",), (f"calls: {model.asked}",), where="the calls")
     yield from _steps(recording.steps, execution)
     yield end_check(recording, execution)
-
-
-def _assignment(recording: Recording, advice: tuple[str, ...], guidance: str) -> Assignment:
-    started = recording.started
-    return Assignment(
-        instruction=started.task_spec.instruction,
-        plan=recording.plan,
-        max_steps=started.task_spec.max_steps,
-        seed=drawing_seed(started.spec),
-        temperature_micro=started.spec.temperature_micro or 0,
-        advice=advice,
-        guidance=guidance,
-    )
 
 
 def _prompt_of(conversation: Conversation) -> tuple[Sight, Wording] | None:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from eventlog.blobs import Blob
 from eventlog.blobs.canonical_json import canonical_json
 from eventlog.blobs.conversations import link_messages
-from eventlog.events import ModelCalled, Step, StepTaken, StepVerified, Usage
+from eventlog.events import ModelCalled, SiteRecorded, Step, StepTaken, StepVerified, Usage
 
 from ..executors.executor import Called, ExecutedStep, Execution, PassedOn, Verified
+from ..executors.site_record import SiteRecord
 from ..models.model import ChatMessage, Completion, Image, Sample, Served
 from ..rewards.steps import operation_of
 
@@ -28,7 +29,7 @@ NO_STATE = "0" * 64
 NOT_KEPT = Blob(JSON_TYPE, b'{"kept": false}')
 """An end state that is not kept: no list of changes, so that nobody takes it for one without any."""
 
-StepFact = StepTaken | ModelCalled | StepVerified
+StepFact = StepTaken | ModelCalled | StepVerified | SiteRecorded
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Facts:
 def execution_facts(run: str, execution: Execution) -> Facts:
     """Events and blobs of an execution: for each step the model calls that chose it, the step itself, and its check.
 
-    Model calls are numbered through the run, in this order.
+    What the site told comes last, if it was recorded. Model calls are numbered through the run, in this order.
     """
     checks = {check.index: check for check in execution.verified}
     number = count()
@@ -56,6 +57,7 @@ def execution_facts(run: str, execution: Execution) -> Facts:
             found.append(_check_facts(run, check))
     later = [call for call in execution.model_calls if call.step is not None and call.step >= len(execution.taken)]
     found += [call_facts(run, next(number), call) for call in later]
+    found += [] if execution.site is None else [_site_facts(run, execution.site)]
     return Facts(
         tuple(chain.from_iterable(f.events for f in found)), tuple(chain.from_iterable(f.blobs for f in found))
     )
@@ -157,6 +159,12 @@ def _check_facts(run: str, check: Verified) -> Facts:
         operations=tuple(operation_of(mutation) or "unknown" for mutation in said.delta or ()),
     )
     return Facts((event,), (reason,))
+
+
+def _site_facts(run: str, site: SiteRecord) -> Facts:
+    record = site.blob()
+    event = SiteRecorded(run=run, record=record.digest, answers=site.answers, is_whole=site.is_whole)
+    return Facts((event,), (record,))
 
 
 def plain_message(message: ChatMessage) -> Mapping[str, Json]:

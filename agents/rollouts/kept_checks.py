@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from projections.runs import AGENT
+
 from ..learning.advice import READERS, applied_of
 from .recording import KeptRun, Lines, Recording, ReplayCheck
 
 _NO_STEPS: Final = "the executor {name!r} is not played again, and nothing answers in place of its site"
+_NO_AGENT: Final = "name the agent to play it again: flywheel runs replay RUN --agent AGENT"
+_NO_SITE: Final = (
+    "the agent is not played again, because nothing of its site was kept; sweep with FLYWHEEL_RECORD_SITE=1"
+)
 
 
 def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     """Yield the checks of what the run was told, of the order of its calls and steps, and of their numbers."""
     name = recording.started.executor
     if kept.is_told:
-        yield _advice_check(recording, kept)
+        yield advice_check(recording, kept)
     calls = [call for call in kept.calls if call.role == "policy"]
     numbers = [call.index for call in kept.calls]
     at = [-1 if call.step is None else call.step for call in kept.calls]
@@ -31,10 +37,17 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
         "tokens", _tokens(usage.input_tokens, usage.output_tokens), _tokens(*spent), where="the tokens of its calls"
     )
     yield _steps_in_order(recording)
-    yield ReplayCheck("steps", (), None, _NO_STEPS.format(name=name))
+    yield ReplayCheck("steps", (), None, _why_not_again(name, kept))
 
 
-def _advice_check(recording: Recording, kept: KeptRun) -> ReplayCheck:
+def _why_not_again(name: str, kept: KeptRun) -> str:
+    if name != AGENT:
+        return _NO_STEPS.format(name=name)
+    return _NO_AGENT if kept.has_site else _NO_SITE
+
+
+def advice_check(recording: Recording, kept: KeptRun) -> ReplayCheck:
+    """The check of what the run was told."""
     recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
     if kept.told is None:
         return ReplayCheck("told", recorded, None, "its template is not in the log")

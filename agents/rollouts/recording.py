@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from eventlog.events import InstanceReset, ModelCalled, RewardGraded, RunFinished, RunStarted, Sampling, StepTaken
 from projections.costs import PriceBook
 
+from ..executors.executor import Assignment
 from ..learning.advice import Audience
 from ..learning.occasions import OccasionPiece
 from ..models.model import Finish
 from ..plans import Overlaid, Plan
+from .drawing import drawing_seed
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -48,14 +50,16 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """What a record holds of a run that is not played again: its model calls, and what it is told now.
+    """What a record holds of a run that is not played again by itself: its model calls, and what it is told now.
 
-    `told` is as in Conversation, for a run that `is_told` memory.
+    `told` is as in Conversation, for a run that `is_told` memory. If it `has_site`, what its site answered was kept, so
+    that whoever has its agent can play it again.
     """
 
     calls: tuple[ModelCalled, ...]
     is_told: bool
     told: Callable[[Audience], tuple[OccasionPiece, ...]] | None
+    has_site: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,19 @@ class Recording:
     book: PriceBook | None
     conversation: Conversation | None = None
     kept: KeptRun | None = None
+
+    def assignment(self, advice: tuple[str, ...], guidance: str) -> Assignment:
+        """The run's assignment again, with this advice and guidance told."""
+        started = self.started
+        return Assignment(
+            instruction=started.task_spec.instruction,
+            plan=self.plan,
+            max_steps=started.task_spec.max_steps,
+            seed=drawing_seed(started.spec),
+            temperature_micro=started.spec.temperature_micro or 0,
+            advice=advice,
+            guidance=guidance,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from ..envs.sites.site import SiteKind
 from ..executors.executor import ExecutedStep
 from ..executors.recorded_pages import RecordedStep, Walked, describe_request, walk_record
 from ..plans import Plan
+from .agent_replay import PlayedAgain, agent_checks
 from .conversation_replay import conversation_checks
 from .kept_checks import kept_checks
 from .recording import Lines, Recording, ReplayCheck
@@ -37,7 +38,10 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Result of a replay. `compared` lists what was found equal, `trusted` what was taken from the record unchecked."""
+    """Result of a replay. `compared` lists what was found equal, `trusted` what was taken from the record unchecked.
+
+    `answers` is how many recorded answers an agent got that was played again; None for another run.
+    """
 
     run: str
     outcome: Literal["identical", "different", "erased"]
@@ -48,6 +52,7 @@ class Replayed:
     trusted: Lines
     divergence: Divergence | None = None
     erased: str | None = None
+    answers: int | None = None
 
 
 def answer_erased(run: str, address: str) -> Replayed:
@@ -56,13 +61,17 @@ def answer_erased(run: str, address: str) -> Replayed:
 
 
 def replay_recording(
-    recording: Recording, verifiers: Mapping[str, Verifier] = VERIFIERS, sites: Mapping[str, SiteKind] = KNOWN
+    recording: Recording,
+    verifiers: Mapping[str, Verifier] = VERIFIERS,
+    sites: Mapping[str, SiteKind] = KNOWN,
+    again: PlayedAgain | None = None,
 ) -> Replayed:
     """Execute a recorded run again and compare memory, plan, each step, end, state and reward.
 
-    Each comparison starts from the recorded result of the one before it, so the first divergence is a cause.
+    The run of an agent is compared with how it was played `again` by its agent, if it was. Each comparison starts from
+    the recorded result of the one before it, so the first divergence is a cause.
     """
-    checks, trusted = _checks_and_trust(recording, verifiers, sites)
+    checks, trusted = _checks_and_trust(recording, verifiers, sites, again)
     compared: list[str] = []
     not_compared: list[str] = []
     divergence: Divergence | None = None
@@ -83,17 +92,21 @@ def replay_recording(
         not_compared=tuple(not_compared),
         trusted=trusted,
         divergence=divergence,
+        answers=None if again is None else again.answers,
     )
 
 
 def _checks_and_trust(
-    recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind]
+    recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind], again: PlayedAgain | None
 ) -> tuple[Iterator[ReplayCheck], Lines]:
     """The checks of a run, made one by one, and what is taken from the record unchecked."""
     conversation = recording.conversation
     if conversation is not None:
         own = chain([_memory(recording), _plan(recording)], conversation_checks(recording, conversation))
         return chain(own, outcome_checks(recording, verifiers, sites)), ("what the model and the site answered",)
+    if again is not None:
+        own = chain([_memory(recording), _plan(recording)], agent_checks(recording, again))
+        return chain(own, outcome_checks(recording, verifiers, sites)), again.trusted
     if recording.kept is not None:
         own = chain([_memory(recording), _plan(recording)], kept_checks(recording, recording.kept))
         return chain(own, outcome_checks(recording, verifiers, sites)), ("steps and calls",)

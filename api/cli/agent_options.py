@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agents.executors.outside.agent_spec import AgentSpec, read_agent
-from agents.executors.outside.executor import LATEST_S
-
 from ..settings import read_settings
-from ..sweeps.executors import View, Way
+
+if TYPE_CHECKING:
+    from agents.executors.outside.agent_spec import AgentSpec
+
+    from ..sweeps.executors import View, Way
 
 AgentOf = Annotated[
     str | None,
@@ -62,6 +63,8 @@ SightOf = Annotated[
 
 def sight_of(view: SightName, executor: Way) -> View:
     """How a policy sees a site. Raises BadParameter for anything but text without a policy."""
+    from ..sweeps.executors import Way
+
     if view is not SightName.TEXT and executor is not Way.POLICY:
         raise typer.BadParameter(f"--sight {view.value} is for a policy; add --executor policy or leave it out")
     return view.value
@@ -75,6 +78,10 @@ def player_of(
     Raises BadAgent, BadSetting, and BadParameter for options that exclude it, or a time limit of runs before its own:
     runs that exceed the limit are missing, and an agent that hangs must be graded.
     """
+    from agents.executors.outside.executor import LATEST_S
+
+    from ..sweeps.executors import Way
+
     if named in {None, Way.POLICY.value} and advice is Telling.PROXY:
         raise typer.BadParameter("--advice proxy is for an agent of your own; add --agent or leave it out")
     if named is None:
@@ -89,4 +96,11 @@ def player_of(
             f"--timeout {timeout:g} is too short for the agent's {seconds:g} seconds and {LATEST_S:g} to end it; "
             "raise it, or lower FLYWHEEL_AGENT_SECONDS"
         )
-    return executor, read_agent(named, Path.cwd(), by_proxy=advice is Telling.PROXY)
+    return executor, named_agent(named, advice)
+
+
+def named_agent(named: str, advice: Telling) -> AgentSpec:
+    """The agent of `--agent`, which lies in the current folder. Raises BadAgent."""
+    from agents.executors.outside.agent_spec import read_agent
+
+    return read_agent(named, Path.cwd(), by_proxy=advice is Telling.PROXY)

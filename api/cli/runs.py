@@ -12,8 +12,10 @@ from gate.figures import count_noun, decimal, dollars
 from projections.rewards import RewardState, VerifierGrade
 
 from ..queries.runs import MarkedRun, RunFilter, RunReward, refuse_hidden_run
+from ..settings import read_settings
 from . import judges, regrade
 from .abandon import abandon_runs
+from .agent_options import AdviceOf, Telling, named_agent
 from .loop_replay import print_loop_replay
 from .output import (
     SHOWN,
@@ -194,23 +196,44 @@ def withdraw(
 
 
 @app.command()
-def replay(run: Annotated[str, typer.Argument(help="The run's name.")], as_json: AsJson = False) -> None:
+def replay(
+    run: Annotated[str, typer.Argument(help="The run's name.")],
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            "--agent",
+            metavar="python:MODULE:FUNCTION|command:PROGRAM",
+            help="The agent of your own that played the run, to play it again: its site and its model are answered "
+            "from the record (kept with FLYWHEEL_RECORD_SITE=1).",
+        ),
+    ] = None,
+    advice: AdviceOf = Telling.TASK,
+    as_json: AsJson = False,
+) -> None:
     """Execute a recorded run again from its record, without side effects, and show the first divergence.
+
+    With --agent the agent itself is started again, and what it asks of others than its site and its model is asked.
 
     The exit code is 0 if it is identical, 1 if it differs or if bytes that it needs were erased.
     """
     import dataclasses
 
+    from ..history.agent_replay import replay_agent
     from ..history.replay import replay_run
     from ..queries.loops import newest_loop
 
+    if agent is None and advice is not Telling.TASK:
+        raise typer.BadParameter("--advice says how the agent of --agent is told; add --agent or leave it out")
     with open_project() as house:
         loop = newest_loop(house.views(), run)
         if loop is not None:
             print_loop_replay(house, loop, as_json=as_json)
             return
         refuse_hidden_run(house.views(), run)
-        found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
+        if agent is None:
+            found = replay_run(house.store, house.blobs, house.views, run, house.embeddings_of)
+        else:
+            found = replay_agent(house, read_settings(), run, named_agent(agent, advice))
     if as_json:
         emit_json(dataclasses.asdict(found))
     else:
@@ -226,8 +249,8 @@ def _print_replay(found: Replayed) -> None:
         say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
         return
     if found.divergence is None:
-        steps, pages = count_noun(found.steps, "step"), count_noun(found.pages, "recorded page")
-        say(f"identical: {steps} over {pages}; {', '.join(found.compared)} are as recorded")
+        of = count_noun(found.pages, "recorded page") if found.answers is None else _answers(found.answers)
+        say(f"identical: {count_noun(found.steps, 'step')} over {of}; {', '.join(found.compared)} are as recorded")
     else:
         say(f"different: {found.run} diverges first in {found.divergence.where}")
         expected, actual = found.divergence.expected, found.divergence.actual
@@ -237,6 +260,10 @@ def _print_replay(found: Replayed) -> None:
         say(f"not compared: {line}")
     for line in found.trusted:
         say(f"from the record alone: {line}")
+
+
+def _answers(number: int) -> str:
+    return count_noun(number, "recorded answer")
 
 
 for _command in (judges.grade, judges.judges, regrade.regrade):

@@ -27,6 +27,7 @@ from eventlog.events import (
     RunFinished,
     RunMissing,
     RunStarted,
+    SiteRecorded,
     StepTaken,
 )
 from eventlog.store import EventStore, Position, Recorded
@@ -106,7 +107,8 @@ def _kept_run(inputs: RunInputs, events: Sequence[Recorded]) -> KeptRun | None:
     calls = tuple(item.event for item in events if isinstance(item.event, ModelCalled))
     is_told = is_advised(started.executor)
     told = telling_of(inputs) if is_told else None
-    return KeptRun(calls, is_told, told)
+    has_site = any(isinstance(item.event, SiteRecorded) for item in events)
+    return KeptRun(calls, is_told, told, has_site)
 
 
 def _changes_in_place(events: Sequence[Recorded]) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         RunFinished,
         RunMissing,
         RunStarted,
+        SiteRecorded,
         StepTaken,
         StepVerified,
         VerdictReached,
@@ -75,12 +76,13 @@ def _loop_of(event: object) -> str | None:
 
 def _is_of_run(
     event: object,
-) -> TypeGuard[RewardGraded | JudgeOpined | StepVerified | StepTaken | ModelCalled | RunFinished]:
+) -> TypeGuard[RewardGraded | JudgeOpined | StepVerified | SiteRecorded | StepTaken | ModelCalled | RunFinished]:
     return isinstance(
         event,
         events.RewardGraded
         | events.JudgeOpined
         | events.StepVerified
+        | events.SiteRecorded
         | events.StepTaken
         | events.ModelCalled
         | events.RunFinished,

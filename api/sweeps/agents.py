@@ -10,8 +10,9 @@ from typing import Final
 
 from agents.executors.local import FolderOf, no_checkpoints
 from agents.executors.outside.agent_spec import AgentSpec
-from agents.executors.outside.executor import AgentExecutor, AgentLimits
+from agents.executors.outside.executor import AgentExecutor
 from agents.executors.outside.fence import fence_words
+from agents.executors.outside.task_facts import AgentLimits
 from agents.executors.policy import Opening
 
 from ..errors import NoModel
@@ -37,15 +38,11 @@ def agent_executor(
     checkpoints from `folder_of`. Raises BadSetting, what local_host raises, and NoModel if an agent is to be told by an
     endpoint where there is none.
     """
-    own = agent.folder.resolve()
-    hidden = [each for each in (settings.home, settings.key_folder) if not own.is_relative_to(each.resolve())]
-    variables = agent_environment(settings)
+    playing = without_model(agent, settings, surfaces)
     with ExitStack() as stack:
         served = open_endpoint(settings, model, folder_of)
         if served is None and agent.by_proxy:
             raise NoModel(actual="--advice proxy tells an agent in its requests to a model", expected=_NAMED)
-        limits = AgentLimits(seconds=settings.agent_seconds)
-        playing = AgentExecutor(agent, limits, variables, fence_words(hidden), surfaces=surfaces)
         if served is None:
             yield playing
             return
@@ -59,3 +56,18 @@ def agent_executor(
             server=partial(agent_model, settings, model) if models.base is None else None,
             offers_logprobs=models.offers_logprobs,
         )
+
+
+def without_model(agent: AgentSpec, settings: Settings, surfaces: Opening | None = None) -> AgentExecutor:
+    """The executor of an agent that has no model. Raises BadSetting."""
+    own = agent.folder.resolve()
+    hidden = [each for each in (settings.home, settings.key_folder) if not own.is_relative_to(each.resolve())]
+    limits = AgentLimits(seconds=settings.agent_seconds)
+    return AgentExecutor(
+        agent,
+        limits,
+        agent_environment(settings),
+        fence_words(hidden),
+        surfaces=surfaces,
+        records_site=settings.record_site,
+    )

@@ -82,7 +82,7 @@ NAMES: dict[str, str] = {
     ),
     "runs": (
         "Applied ArmName ArmRun Bias PieceConflict InstanceReset MissingCause ModelCalled RunFinished "
-        "RunMissing RunStarted RunStatus Share StepOutcome StepTaken StepVerified SweepEnded "
+        "RunMissing RunStarted RunStatus Share SiteRecorded StepOutcome StepTaken StepVerified SweepEnded "
         "SweepPlanned Trials Usage"
     ),
     "suites": ("Operation SeedSpan Suite SuiteName SuitePlan SuiteRegistered SuiteSeeds SuiteTask Text"),

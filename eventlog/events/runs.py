@@ -235,6 +235,20 @@ class StepVerified(Event):
     operations: tuple[Name, ...]
 
 
+class SiteRecorded(Event):
+    """What its site and its model answered the run's agent was kept, so that it can be played again without them.
+
+    `record` is a blob with what it was told at first and all `answers` after that. If it is not `is_whole`, there was
+    more than is kept, and no answer is.
+    """
+
+    type: Literal["SiteRecorded"] = "SiteRecorded"
+    run: Name
+    record: BlobAddress
+    answers: Count
+    is_whole: bool
+
+
 class RunFinished(Event):
     """The agent stopped. `end_state` is a blob of the instance's mutations, so that the run can be regraded."""
 

@@ -37,6 +37,7 @@ AnyEvent = (
     | runs.StepTaken
     | runs.ModelCalled
     | runs.StepVerified
+    | runs.SiteRecorded
     | runs.RunFinished
     | runs.RunMissing
     | traces.SpansKept

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agents.envs.contract import Instance
 from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.envs.episodes.episode import ActionSpec, EpisodeKind, Turn, UnfitArgument
 from agents.envs.errors import EnvironmentDown
@@ -20,7 +21,10 @@ from agents.executors.episodes.surface import on_episodes
 from agents.executors.executor import Assignment, Execution
 from agents.executors.outside.action_access import LONGEST_ACTION, UnfitAction, read_action, serve_actions
 from agents.executors.outside.agent_spec import read_agent
-from agents.executors.outside.executor import AgentExecutor, AgentLimits
+from agents.executors.outside.executor import AgentExecutor
+from agents.executors.outside.recorded_site import serve_record
+from agents.executors.outside.task_facts import AgentLimits
+from agents.executors.site_record import read_site_record
 from eventlog.events import Step
 
 AGENTS = """
@@ -40,6 +44,11 @@ def blunder(task):
 def stay(task):
     with open("address.txt", "w") as file:
         file.write(task.act_url)
+
+def think(task):
+    for thought in range(3):
+        task.act("up")
+        task.step("think", argument=str(thought))
 
 def program():
     body = json.dumps({"action": "up"}).encode()
@@ -91,7 +100,8 @@ def play(folder: Path, option: str, max_steps: int = 10, **tower: Any) -> tuple[
     actions = (ActionSpec("up", "go up", "none"), ActionSpec("say", "say something", "json"))
     kind = EpisodeKind("tower", "Climb.", actions, lambda _seed: Tower(**tower))
     environment = EpisodeEnvironment(kind)
-    executor = AgentExecutor(read_agent(option, folder), AgentLimits(seconds=60), surfaces=on_episodes(environment))
+    agent, limits = read_agent(option, folder), AgentLimits(seconds=60)
+    executor = AgentExecutor(agent, limits, surfaces=on_episodes(environment), records_site=True)
     assert not executor.walks_pages
     instance = environment.reset(1)
     done = executor.execute(Assignment(kind.instruction, (), max_steps), instance)
@@ -114,6 +124,30 @@ def test_what_the_environment_cannot_take_is_an_outcome(tmp_path: Path) -> None:
     assert [each.outcome for each in done.taken[:3]] == ["no_such_action", "invalid_argument", "ok"]
     assert done.taken[2].step.value == '{"floor": 0}'
     assert (passed, done.status) == (False, "completed")
+
+
+@pytest.mark.parametrize(
+    ("option", "differs_at"), [("blunder", None), ("climb", "action 0"), ("stay", None), ("think", None)]
+)
+def test_an_agent_is_answered_from_the_record_as_long_as_it_does_the_same(
+    tmp_path: Path, option: str, differs_at: str | None
+) -> None:
+    done, _, _ = play(tmp_path, "python:climbers:think" if option == "think" else "python:climbers:blunder")
+    assert done.site is not None
+    blob = done.site.blob()
+    record = read_site_record(blob.digest, blob)
+    assert record == done.site
+    assert (record.seen, len(record.exchanges["actions"])) == ("floor 0", 3)
+    assert [step.step.type for step in done.taken if step.index in record.acted] == ["act"] * 3
+    nowhere = Instance.model_validate({"seed": 0, "instance": "recorded", "url": None})
+    with serve_record(record) as site:
+        agent, limits = read_agent(f"python:climbers:{option}", tmp_path), AgentLimits(seconds=60)
+        again = AgentExecutor(agent, limits, told=site.facts()).execute(Assignment("Climb.", (), 10), nowhere)
+    assert (None if site.other is None else site.other.where) == differs_at
+    assert len(site.list_unasked()) == (0 if option in {"blunder", "think"} else 3)
+    if option in {"blunder", "think"}:
+        reported = [step.step for step in done.taken if step.index not in record.acted]
+        assert [step.step for step in again.taken] == reported
 
 
 def test_beyond_its_steps_nothing_is_done_any_more(tmp_path: Path) -> None:

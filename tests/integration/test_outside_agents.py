@@ -16,8 +16,9 @@ import pytest
 from agents.envs.clients.client import EnvClient
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.errors import AgentChanged
-from agents.executors.outside.executor import AgentExecutor, AgentLimits
+from agents.executors.outside.executor import AgentExecutor
 from agents.executors.outside.fence import fence_words
+from agents.executors.outside.task_facts import AgentLimits
 from agents.rollouts.play import Job, Means, Played, play
 from agents.rollouts.record import stopwatch
 from agents.rollouts.sweep import SeedSweep

@@ -15,11 +15,13 @@ from typing import Final
 import pytest
 import typer
 
-from agents.executors.outside.agent_spec import PROXY
+from agents.executors.outside.agent_spec import PROXY, read_agent
 from api.cli.agent_options import player_of
 from api.cli.main import run_command
+from api.history.agent_replay import replay_agent
 from api.history.replay import replay_run
 from api.house import House
+from api.settings import read_settings
 from api.sweeps.executors import Way, options_of
 from api.tokens import issue
 from eventlog.blobs.conversations import get_messages
@@ -130,9 +132,15 @@ def test_the_tutorial_leads_from_a_function_to_a_verdict(
 
 @pytest.mark.costly("a course to a verdict, for an agent that reads no advice: every run of trials and of a real gate")
 def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_model(
-    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+    flywheel: Flywheel,
+    shop: OwnSite,
+    model: ModelServer,
+    tmp_path: Path,
+    empty_house: House,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_own_agent(tmp_path, has_client=False)
+    monkeypatch.setenv("FLYWHEEL_RECORD_SITE", "1")
     (tmp_path / "deaf.py").write_text(DEAF, "utf-8")
     for words in commands(shop)[:2]:
         assert flywheel(*words)[0] == 0
@@ -150,11 +158,16 @@ def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_
         is_told = first["role"] == "system" and "“At the start: follow the link 'Jackets'" in str(first["content"])
         assert is_told == bool(runs[call.run].applied), call.run
     told = {run.arm.arm: bool(run.applied) for run in runs.values() if run.arm is not None}
+    player = read_agent(agent[1], tmp_path, by_proxy=True)
     for run in {run.arm.arm: run.run for run in runs.values() if run.arm is not None}.values():
         found = replay_run(empty_house.store, empty_house.blobs, empty_house.views, run)
         compared = {"memory", "told", "calls in order", "tokens", "steps in order", "reward"}
         assert (found.divergence, compared - set(found.compared)) == (None, set())
-        assert any("the executor 'agent' is not played again" in line for line in found.not_compared)
+        assert any("name the agent to play it again" in line for line in found.not_compared)
+        again = replay_agent(empty_house, read_settings(), run, player)
+        assert (again.divergence, again.trusted) == (None, ("what its site and its model answered",))
+        other = replay_agent(empty_house, read_settings(), run, read_agent(agent[1], tmp_path))
+        assert (other.divergence, len(other.trusted)) == (None, 2)  # the record of its model is told as it was
     assert told == {"champion": False, "challenger": True}
     opened = opened_evaluations(empty_house)[0].executor
     freeze = ("benchmark", "freeze", "small", "--site", "shop", "--sealed-seeds", "500-501", "--visible", "0")

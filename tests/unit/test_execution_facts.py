@@ -33,7 +33,9 @@ def test_calls_stand_before_the_step_they_chose_and_a_verifiers_after_it() -> No
     verified = (checked(0, asked=True), checked(1, asked=False))
     found = execution_facts("r", Execution(taken, "halted", called, verified)).events
     assert [
-        f"{event.role} {event.step}" if isinstance(event, ModelCalled) else f"{event.type} {event.index}"
+        f"{event.role} {event.step}"
+        if isinstance(event, ModelCalled)
+        else f"{event.type} {getattr(event, 'index', None)}"
         for event in found
     ] == [
         "decomposer None",

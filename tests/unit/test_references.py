@@ -21,6 +21,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "StepTaken": ("argument", "observation"),
     "ModelCalled": ("messages", "images.0", "completion"),
     "StepVerified": ("reason",),
+    "SiteRecorded": ("record",),
     "RunFinished": ("end_state",),
     "ChampionPointed": ("artifact.memory.digest",),
     "ArtifactDeployed": ("artifact.memory.digest",),

@@ -170,6 +170,7 @@ def test_projections_have_names_of_their_own_and_every_event_is_read_by_one_or_i
     assert set(EVENT_TYPES) - read <= {
         "EventsDisowned",
         "StepVerified",
+        "SiteRecorded",
         "RecoveryDecided",
         "ArtifactDeployed",
         "DeploymentFailed",

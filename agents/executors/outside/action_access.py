@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
+from ...envs.page_proxy import serve_handler
 from ...plans import UNTYPED
 
 LONGEST_ACTION: Final = 65_536
@@ -31,16 +31,8 @@ class UnfitAction(Exception):
 def serve_actions(take: TakeAction) -> Iterator[str]:
     """The address for the actions of one run, on this machine alone, until the end of the block."""
     path = f"/{secrets.token_hex(24)}"
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_at(path, take))
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True, name="actions of a run")
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}{path}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_handler(_handler_at(path, take), "actions of a run") as address:
+        yield f"{address}{path}"
 
 
 def _handler_at(path: str, take: TakeAction) -> type[BaseHTTPRequestHandler]:

@@ -8,41 +8,35 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
 from eventlog.events import RunStatus, Step
 from projections.runs import AGENT
 
-from ...envs.contract import MICRO, Instance
+from ...envs.contract import Instance
 from ...envs.errors import EnvironmentFailure
 from ...learning.advice import READERS, Audience, notes_paragraphs
 from ...models.model import Model
-from ..episodes.surface import EpisodeSurface
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
 from ..open_actions import open_step
 from ..policy import Opening
-from ..surface import Surface
+from ..site_record import Door, SiteRecord, SiteRecorder
+from ..surface import OpenSurface, Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
 from .fence import show_home_alone
 from .model_access import ModelAccess, any_weights, no_model
 from .reports import read_report
 from .task import TaskModel
+from .task_facts import AgentLimits, Player, agent_home, task_facts, warden_facts
 from .warden_process import GRACE_S, warden_lines
 
 LATEST_S: Final = 2 * GRACE_S
 """How long after an agent's time its run has ended at the latest."""
-
-LONGEST_VARIABLE: Final = 65_536
-"""Most bytes of a fact in the environment, where a system allows 128 KiB; the task file has it whole."""
 
 _STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "out_of_budget"}
 _ENDINGS: Final = {
@@ -57,27 +51,18 @@ _ENDINGS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class AgentLimits:
-    """Limits of one run of an agent: its time in seconds, and what it may print, start, hold and write."""
-
-    seconds: float = 120.0
-    output_bytes: int = 2**20
-    processes: int = 64
-    memory_bytes: int = 4 * 2**30
-    file_bytes: int = 256 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
 class AgentExecutor:
     """Executor of an agent. `variables` are all that its environment has besides the task; `fence` starts its warden.
 
     `opening` opens a model endpoint for each run, which puts a paragraph of advice into each request and answers by the
     run's weights, as far as `load` knows them. `server` opens the model server behind it, for a first question (None:
-    there is none). In an environment without pages the agent takes its actions on what `surfaces` opens.
+    there is none). In an environment without pages the agent takes its actions on what `surfaces` opens. If it
+    `records_site`, what its site and its model answer is kept, so that the agent can be played again without them.
+    `told` are facts of the task that take the place of the executor's own.
     """
 
     agent: AgentSpec
-    limits: AgentLimits = AgentLimits()
+    limits: AgentLimits = field(default_factory=AgentLimits)
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     fence: tuple[str, ...] = ()
     opening: Callable[[str, str], AbstractContextManager[ModelAccess | None]] = no_model
@@ -87,6 +72,8 @@ class AgentExecutor:
     offers_logprobs: bool = False
     audience: Audience = READERS
     surfaces: Opening | None = None
+    records_site: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def walks_pages(self) -> bool:
@@ -97,17 +84,27 @@ class AgentExecutor:
         """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
         self.agent.refuse_changed()
         said = notes_paragraphs(assignment.guidance, assignment.advice)
+        recorder = SiteRecorder() if self.records_site and _is_recordable(instance.address) else None
         with ExitStack() as stack:
             access = stack.enter_context(self.opening(said if self.agent.by_proxy else "", assignment.weights))
-            home = stack.enter_context(_home())
-            task = _task_facts(self, assignment, instance, home, None if access is None else access.model)
-            visit = _Visit(self, assignment, access, watch)
+            home = stack.enter_context(agent_home())
+            player = Player(self.agent, self.limits, home, self.variables)
+            visit = _Visit(self, assignment, access, watch, recorder)
+            url = visit.door(stack, "pages", instance.address)
+            task = task_facts(player, assignment, url, visit.told_model(stack))
             if self.surfaces is not None:
                 surface = stack.enter_context(self.surfaces(instance, assignment.page_headers))
-                task |= visit.act_facts(surface, stack.enter_context(serve_actions(visit.take_action)))
+                actions = stack.enter_context(serve_actions(visit.take_action))
+                task |= visit.act_facts(surface, visit.door(stack, "actions", actions) or "")
+            task |= self.told
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return visit.play(_warden_facts(self, task, home, assignment), show_home_alone(self.fence, home))
+            return visit.play(warden_facts(player, task, assignment), show_home_alone(self.fence, home))
+
+
+def _is_recordable(address: str | None) -> bool:
+    """False for pages over TLS: with a proxy before them they would be another site."""
+    return address is None or address.startswith("http://")
 
 
 @dataclass
@@ -118,6 +115,7 @@ class _Visit:
     assignment: Assignment
     access: ModelAccess | None
     watch: Watch
+    recorder: SiteRecorder | None = None
     taken: list[ExecutedStep] = field(default_factory=list)
     passed_on: list[PassedOn] = field(default_factory=list)
     verified: list[Verified] = field(default_factory=list)
@@ -126,11 +124,30 @@ class _Visit:
     is_spent: bool = False
     lock: Lock = field(default_factory=Lock)
 
+    def door(self, stack: ExitStack, door: Door, address: str | None) -> str | None:
+        """The address that the agent is told for this one: of a proxy that keeps its answers, if they are recorded."""
+        if self.recorder is None or address is None:
+            return address
+        return stack.enter_context(self.recorder.open_door(door, address, self.executor.limits.seconds))
+
+    def told_model(self, stack: ExitStack) -> TaskModel | None:
+        """The model as the agent is told of it; None if there is none."""
+        if self.access is None:
+            return None
+        model = self.access.model
+        address = self.door(stack, "model", model.anthropic_base_url) or ""
+        return TaskModel(
+            f"{address}{model.openai_base_url.removeprefix(model.anthropic_base_url)}", address, model.key, model.name
+        )
+
     def act_facts(self, surface: Surface, address: str) -> dict[str, Any]:
         """What the task tells of an environment without pages: its actions, what is seen, and where to act."""
         self.surface = surface
-        actions = surface.actions if isinstance(surface, EpisodeSurface) else ()
-        return {"actions": [asdict(each) for each in actions], "seen": surface.text() or "", "act_url": address}
+        actions = [asdict(each) for each in surface.actions] if isinstance(surface, OpenSurface) else []
+        seen = surface.text() or ""
+        if self.recorder is not None:
+            self.recorder.actions, self.recorder.seen = actions, seen
+        return {"actions": actions, "seen": seen, "act_url": address}
 
     def take_action(self, action: str, argument: str | None) -> dict[str, Any]:
         """See TakeAction. What the environment cannot take any more is not taken and not recorded."""
@@ -150,6 +167,8 @@ class _Visit:
                 raise
             self._note_calls()
             step = open_step(action, argument)
+            if self.recorder is not None:
+                self.recorder.acted.append(len(self.taken))
             self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             return {"outcome": acted.outcome, "seen": seen, "is_over": acted.is_last}
 
@@ -181,7 +200,16 @@ class _Visit:
             verified=tuple(self.verified),
             is_reported=True,
             passed_on=tuple(self.passed_on),
+            site=self._record(),
         )
+
+    def _record(self) -> SiteRecord | None:
+        """What went through the doors; None if it was not recorded."""
+        if self.recorder is None:
+            return None
+        self.recorder.model = None if self.access is None else self.access.model.name
+        self.recorder.page_headers = tuple(self.assignment.page_headers)
+        return self.recorder.record()
 
     def _report(self, line: str) -> None:
         with self.lock:
@@ -207,91 +235,3 @@ def _last_step(index: int, said: str, output: str) -> ExecutedStep:
 
 def _said_of(why: str, code: object) -> str:
     return f"the agent ended: exit code {code}" if why == "exited" else f"the agent ended: {_ENDINGS.get(why, why)}"
-
-
-@contextmanager
-def _home() -> Iterator[Path]:
-    """A new folder that is the agent's home; it is removed at the end, whatever lies in it."""
-    home = Path(tempfile.mkdtemp(prefix="run-", dir=_homes()))
-    try:
-        yield home
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _homes() -> Path:
-    """The folder of this user that has the homes of all runs. Raises PermissionError if it is another user's."""
-    found = Path(tempfile.gettempdir()) / f"flywheel-agents-{os.getuid()}"
-    found.mkdir(mode=0o700, exist_ok=True)
-    if found.lstat().st_uid != os.getuid():
-        raise PermissionError(f"{found} belongs to another user; set TMPDIR to a folder of yours")
-    return found
-
-
-def _task_facts(
-    executor: AgentExecutor, assignment: Assignment, instance: Instance, home: Path, model: TaskModel | None
-) -> dict[str, Any]:
-    """The task as the file and the environment tell it. The instance's seed and id are no part of it."""
-    return {
-        "instruction": assignment.instruction,
-        "url": instance.address,
-        "seed": assignment.seed,
-        "temperature": assignment.temperature_micro / MICRO,
-        "deadline": time.time() + executor.limits.seconds,
-        "max_steps": assignment.max_steps,
-        "advice": [] if executor.agent.by_proxy else list(assignment.advice),
-        "guidance": "" if executor.agent.by_proxy else assignment.guidance,
-        "notes": "" if executor.agent.by_proxy else notes_paragraphs(assignment.guidance, assignment.advice),
-        "actions": [],
-        "seen": "",
-        "act_url": "",
-        "page_headers": dict(assignment.page_headers),
-        "model": model,
-        "steps_file": str(home / "steps.jsonl"),
-    }
-
-
-def _warden_facts(
-    executor: AgentExecutor, task: Mapping[str, Any], home: Path, assignment: Assignment
-) -> dict[str, Any]:
-    return {
-        "command": list(executor.agent.words),
-        "folder": str(executor.agent.folder),
-        "home": str(home),
-        "variables": _environment(executor.variables, task, home),
-        "steps_file": task["steps_file"],
-        "steps": assignment.max_steps,
-        **asdict(executor.limits),
-    }
-
-
-def _environment(variables: Mapping[str, str], task: Mapping[str, Any], home: Path) -> dict[str, str]:
-    """The agent's environment: what it is allowed to see of ours, and the task."""
-    model: TaskModel | None = task["model"]
-    facts = {
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "FLYWHEEL_TASK_FILE": str(home / "task.json"),
-        "FLYWHEEL_STEPS_FILE": task["steps_file"],
-        "FLYWHEEL_INSTRUCTION": task["instruction"],
-        "FLYWHEEL_URL": task["url"] or "",
-        "FLYWHEEL_SEED": str(task["seed"]),
-        "FLYWHEEL_TEMPERATURE": str(task["temperature"]),
-        "FLYWHEEL_DEADLINE": f"{task['deadline']:.3f}",
-        "FLYWHEEL_MAX_STEPS": str(task["max_steps"]),
-        "FLYWHEEL_ADVICE": "\n".join(task["advice"]),
-        "FLYWHEEL_GUIDANCE": task["guidance"],
-        "FLYWHEEL_NOTES": task["notes"],
-        "FLYWHEEL_ACT_URL": task["act_url"],
-        "FLYWHEEL_SEEN": task["seen"],
-    }
-    if model is not None:
-        facts |= {
-            "OPENAI_BASE_URL": model.openai_base_url,
-            "OPENAI_API_KEY": model.key,
-            "ANTHROPIC_BASE_URL": model.anthropic_base_url,
-            "ANTHROPIC_API_KEY": model.key,
-            "FLYWHEEL_MODEL": model.name,
-        }
-    cut = {name: value.replace("\0", "").encode("utf-8", "replace") for name, value in facts.items()}
-    return {**variables, **{name: value[:LONGEST_VARIABLE].decode("utf-8", "ignore") for name, value in cut.items()}}
