@@ -1,38 +1,38 @@
 """A proxy before one site's pages: agents reach the pages through it, and nothing of the admin surface.
 
 It forwards each request to the site's own address, answers 404 for admin paths, removes the headers that carry a
-token, and rewrites the site's own address in what it answers to the proxy's. What it answered can be kept. It passes
-whole answers: no streams without an end, and no web sockets.
+token, and rewrites the site's address in what it answers to its own, and back in what is sent. What it answered can be
+kept. It passes whole answers: no streams without an end, and no web sockets.
 """
 
 from __future__ import annotations
 
 import posixpath
-import threading
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
+from urllib.parse import quote, unquote
 
 import httpx2
 
-LARGEST_BODY: Final = 16 * 2**20
+from .page_server import BYTES, LARGEST_BODY, PLAIN, PageHandler, serve_handler
+
 LARGEST_ANSWER: Final = 64 * 2**20
 _OWN: Final = frozenset({"connection", "content-length", "content-encoding", "host", "keep-alive", "transfer-encoding"})
 _TEXT: Final = ("text/", "application/json", "application/javascript")
-_BYTES: Final = "latin-1"
-"""What the bytes of headers are read as, so that none is lost."""
-
 _ENCODINGS: Final = b"gzip, deflate"
-_BODILESS: Final = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
-_PLAIN: Final = (("content-type", "text/plain"),)
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (
+    str,
+    lambda address: address.replace("/", "\\/"),
+    lambda address: quote(address, safe=""),
+    lambda address: quote(address, safe="/"),
+)
 _UNQUOTED: Final = 4
 TIMEOUT_S: Final = 30.0
-_POLL_S: Final = 0.05
 _PLACES: Final = ("origin", "referer")
 """Headers that say where a page came from, which a site compares with its own address."""
 
@@ -75,10 +75,12 @@ def proxy_pages(
     headers: Collection[str],
     keep: KeepExchange = keep_nothing,
     timeout_s: float = TIMEOUT_S,
+    most: int = LARGEST_BODY,
 ) -> Iterator[ProxiedPages]:
     """Serve a proxy on a free port of this machine until the block ends. `headers` are never forwarded.
 
-    An answer that has not begun, or does not go on, within `timeout_s` seconds is none.
+    An answer that has not begun, or does not go on, within `timeout_s` seconds is none. A request has at most `most`
+    bytes.
     """
     upstream: dict[str, str | None] = {"url": None}
     closed = {_plain_path(path) for path in admin_paths} | {
@@ -91,7 +93,7 @@ def proxy_pages(
 
         class Handler(_Forwarding):
             client, target, blocked, hidden = web, upstream, closed - {"/"}, frozenset(dropped)
-            kept = staticmethod(keep)
+            kept, largest = staticmethod(keep), most
 
         with serve_handler(Handler, "pages") as address:
             yield ProxiedPages(address, upstream)
@@ -111,64 +113,6 @@ def _plain_path(path: str) -> str:
     return plain.casefold()
 
 
-class PageHandler(BaseHTTPRequestHandler):
-    """Reads and answers whole bodies, on connections that stay open, and says nothing of single requests."""
-
-    protocol_version = "HTTP/1.1"
-    wbufsize = 1 << 16  # head and body in one packet: otherwise each answer waits 40 ms
-
-    def read_body(self) -> bytes | None:
-        """The body of the request; None if it is longer than LARGEST_BODY. Then the connection ends."""
-        if "chunked" in self.headers.get("transfer-encoding", "").lower():
-            return self._read_chunks()
-        length = int(self.headers.get("content-length") or 0)
-        if length > LARGEST_BODY:
-            self.close_connection = True
-            return None
-        return self.rfile.read(length)
-
-    def _read_chunks(self) -> bytes | None:
-        found = bytearray()
-        while size := int(self.rfile.readline().partition(b";")[0] or b"0", 16):
-            if len(found) + size > LARGEST_BODY:
-                self.close_connection = True
-                return None
-            found += self.rfile.read(size)
-            self.rfile.readline()
-        while self.rfile.readline().strip():
-            pass  # trailers
-        return bytes(found)
-
-    def answer(self, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-        """Send an answer with the length of its body; that of an answer to HEAD stands in its headers, if anywhere."""
-        self.send_response_only(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        if self.command != "HEAD" and status not in _BODILESS:
-            self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD" and status not in _BODILESS:
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the server's name)
-        """Say nothing of single requests."""
-
-
-@contextmanager
-def serve_handler(handler: type[BaseHTTPRequestHandler], name: str) -> Iterator[str]:
-    """Serve on a free port of this machine, in threads, until the block ends. Gives the address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, args=(_POLL_S,), name=name, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 class _Forwarding(PageHandler):
     client: httpx2.Client
     target: Mapping[str, str | None]
@@ -178,20 +122,23 @@ class _Forwarding(PageHandler):
 
     def _forward(self) -> None:
         upstream, sent = self.target["url"], self.read_body()
+        if sent is None:
+            return
         path = "/" + self.path.partition("#")[0].lstrip("/")
-        if sent is None or upstream is None or is_admin_path(self.path, self.blocked):
-            self._reply(path, sent or b"", HTTPStatus.NOT_FOUND, _PLAIN, b"There is nothing at this address.\n")
+        if upstream is None or is_admin_path(self.path, self.blocked):
+            self._reply(path, sent, HTTPStatus.NOT_FOUND, PLAIN, b"There is nothing at this address.\n")
             return
         own = f"http://{self.headers.get('host') or ''}"
+        told = swap_origin(sent.decode(BYTES), own, upstream).encode(BYTES)
+        asked = re.sub(r"[^!-~]", lambda sign: f"%{ord(sign[0]):02X}", swap_origin(path, own, upstream))
         try:
-            status, given, body = self._ask(f"{upstream}{path}", self._site_headers(upstream, own), sent)
+            status, given, body = self._ask(f"{upstream}{asked}", self._site_headers(upstream, own), told)
         except (httpx2.HTTPError, httpx2.InvalidURL):
-            self._reply(path, sent, HTTPStatus.BAD_GATEWAY, _PLAIN, b"The site does not answer.\n")
+            self._reply(path, sent, HTTPStatus.BAD_GATEWAY, PLAIN, b"The site does not answer.\n")
             return
-        headers = [(name, value.replace(upstream, own)) for name, value in given]
+        headers = [(name, _own_header(name, value, upstream, own)) for name, value in given]
         if is_text(headers):
-            for old, new in ((upstream, own), (upstream.replace("/", "\\/"), own.replace("/", "\\/"))):
-                body = body.replace(old.encode(), new.encode())
+            body = swap_origin(body.decode(BYTES), upstream, own).encode(BYTES)
         self._reply(path, sent, status, headers, body)
 
     do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _forward  # noqa: N815 (the server's names)
@@ -206,7 +153,7 @@ class _Forwarding(PageHandler):
                 body += part
                 if len(body) > LARGEST_ANSWER:
                     raise httpx2.TransportError("the answer is too long")
-            raw = [(name.decode(_BYTES), value.decode(_BYTES)) for name, value in got.headers.raw]
+            raw = [(name.decode(BYTES), value.decode(BYTES)) for name, value in got.headers.raw]
             is_head = self.command == "HEAD"
             kept = [(n, v) for n, v in raw if n.lower() not in _OWN or (is_head and n.lower() == "content-length")]
             return got.status_code, kept, bytes(body)
@@ -217,16 +164,28 @@ class _Forwarding(PageHandler):
         for name, value in self.headers.items():
             if name.lower() in self.hidden:
                 continue
-            told = value.replace(own, upstream) if name.lower() in _PLACES else value
-            found.append(
-                (name.encode(_BYTES), _ENCODINGS if name.lower() == "accept-encoding" else told.encode(_BYTES))
-            )
+            told = swap_origin(value, own, upstream) if name.lower() in _PLACES else value
+            found.append((name.encode(BYTES), _ENCODINGS if name.lower() == "accept-encoding" else told.encode(BYTES)))
         return found
 
     def _reply(self, path: str, sent: bytes, status: int, headers: Iterable[tuple[str, str]], body: bytes) -> None:
         """Keep an answer, and send it."""
         self.kept(PageExchange(self.command, path, sent, status, tuple(headers), body))
         self.answer(status, headers, body)
+
+
+def _own_header(name: str, value: str, upstream: str, own: str) -> str:
+    """A header of the site's as the proxy's own: a cookie of the site's domain is one of the proxy's."""
+    if name.lower() == "set-cookie":
+        value = re.sub(r";\s*domain=[^;]*", "", value, flags=re.IGNORECASE)
+    return swap_origin(value, upstream, own)
+
+
+def swap_origin(text: str, old: str, new: str) -> str:
+    """A text with another scheme, host and port, also where they are quoted for JSON, for an address or for a form."""
+    forms = {form(old): form(new) for form in _FORMS}
+    found = "|".join(map(re.escape, forms))
+    return re.sub(rf"(?:{found})(?![\w:-]|\.\w)", lambda match: forms[match[0]], text)
 
 
 def is_text(headers: Iterable[tuple[str, str]]) -> bool:

@@ -23,6 +23,9 @@ RECORD_TYPE: Final = "application/vnd.flywheel.site+json"
 LARGEST: Final = 16 * 2**20
 """Most bytes that are kept of one run."""
 
+LARGEST_SENT: Final = 64 * 2**20
+"""Most bytes of one request, more than a model endpoint takes."""
+
 Door = Literal["pages", "actions", "model"]
 DOORS: Final[tuple[Door, ...]] = get_args(Door)
 _BYTES: Final = "latin-1"
@@ -108,7 +111,7 @@ class SiteRecorder:
 
         parts = urlsplit(address)
         origin = f"{parts.scheme}://{parts.netloc}"
-        with proxy_pages((), (), keep, timeout_s) as proxied:
+        with proxy_pages((), (), keep, timeout_s, LARGEST_SENT) as proxied:
             proxied.goes_to(origin)
             self.urls[door] = proxied.url + address.removeprefix(origin)
             yield self.urls[door]

@@ -9,6 +9,7 @@ from typing import Final
 from eventlog.events import StepTaken
 
 from ..executors.executor import Execution
+from ..executors.outside.executor import BY_ITSELF
 from ..executors.outside.recorded_site import Other
 from .facts import execution_facts
 from .kept_checks import advice_check
@@ -16,7 +17,7 @@ from .recording import Lines, Recording, ReplayCheck
 
 TRUSTED: Final = ("what its site and its model answered",)
 _PRINTED: Final = "what the agent printed at its end"
-_STOPPED: Final = "it was stopped at a limit, and goes on beyond its record where answers come sooner"
+_STOPPED: Final = "it was stopped at a limit, which it meets elsewhere now that answers come sooner"
 _NO_STEP: Final = ("no step was taken",)
 
 
@@ -44,22 +45,31 @@ def agent_checks(recording: Recording, again: PlayedAgain) -> Iterator[ReplayChe
     """Yield the checks of what the agent was told, what it asked, what it reported, and how it ended."""
     if recording.kept is not None:
         yield advice_check(recording, recording.kept)
-    other = again.other
-    goes_on = other is not None and other.is_beyond and recording.finished.status == "out_of_budget"
-    if other is not None and not goes_on:
+    other, was_stopped = again.other, _was_stopped(recording)
+    if other is not None and not (was_stopped and other.is_beyond):
         yield ReplayCheck(other.name, other.expected, other.actual, where=other.where)
-    yield ReplayCheck("requests, actions and calls", again.unasked, (), where="what it did not ask for any more")
+    name = "requests, actions and calls"
+    if was_stopped:
+        yield ReplayCheck(name, (), None, _STOPPED)
+    else:
+        yield ReplayCheck(name, again.unasked, (), where="what it did not ask for any more")
     recorded, taken = _steps_then(recording, again), _steps_now(recording, again)
-    least = len(recorded) - 1 if goes_on else max(len(recorded), len(taken))
-    for place in range(least):
+    lengths = len(recorded), len(taken)
+    for place in range(min(lengths) - 1 if was_stopped else max(lengths)):
         expected, actual = (each[place] if place < len(each) else _NO_STEP for each in (recorded, taken))
         yield ReplayCheck("steps", expected, actual, where=f"reported step {place}")
-    if goes_on:
+    if was_stopped:
         yield ReplayCheck("end", (), None, _STOPPED)
         return
     status = recording.finished.status, again.execution.status
     yield ReplayCheck("end", (f"status: {status[0]}",), (f"status: {status[1]}",), where="the end")
     yield ReplayCheck(_PRINTED, (), None, "it may hold times and places")
+
+
+def _was_stopped(recording: Recording) -> bool:
+    """True if the recorded agent was ended at a limit, or was given no action any more."""
+    ends = recording.steps[-1].intent if recording.steps else ""
+    return recording.finished.status == "out_of_budget" or not ends.startswith(BY_ITSELF)
 
 
 def _steps_then(recording: Recording, again: PlayedAgain) -> Sequence[Lines]:
@@ -68,10 +78,12 @@ def _steps_then(recording: Recording, again: PlayedAgain) -> Sequence[Lines]:
 
 
 def _steps_now(recording: Recording, again: PlayedAgain) -> Sequence[Lines]:
-    """The steps that it reported now, as lines."""
+    """The steps that it reported now, as lines, as many as it could report beside its actions."""
     facts = execution_facts(recording.started.run, again.execution)
     texts = {blob.digest: blob.body.decode("utf-8", "replace") for blob in facts.blobs}
-    return [_lines(event, texts, again.swap_out) for event in facts.events if isinstance(event, StepTaken)]
+    *reported, last = [event for event in facts.events if isinstance(event, StepTaken)]
+    room = max(0, recording.started.task_spec.max_steps - len(again.acted))
+    return [_lines(event, texts, again.swap_out) for event in (*reported[:room], last)]
 
 
 def _lines(event: StepTaken, texts: Mapping[str, str], swap: Callable[[str], str]) -> Lines:

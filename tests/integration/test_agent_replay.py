@@ -30,6 +30,18 @@ def play(task):
 """
 """An agent that asks neither its site nor a model."""
 
+HANGS = """
+import time
+from urllib.request import urlopen
+
+def play(task):
+    for page in range(3):
+        urlopen(task.url).read()
+        task.step("look", argument=str(page))
+        time.sleep(0.0 if page < 1 or "fast" in FOLDER else 600)
+"""
+"""An agent that is ended after its second page; in another folder it goes on."""
+
 
 @pytest.fixture
 def flywheel(
@@ -155,3 +167,23 @@ def test_a_run_of_another_executor_is_played_by_no_agent(house: House, tmp_path:
     run = next(end.run for end in ends if isinstance(end, RunFinished))
     with pytest.raises(NotReplayable, match="its executor is 'plan', and --agent plays agents"):
         replay_agent(house, Settings(), run, agent)
+
+
+def test_a_run_that_was_ended_at_a_limit_is_compared_as_far_as_its_record_goes(
+    sweep: Sweep, flywheel: Flywheel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLYWHEEL_AGENT_SECONDS", "4")
+    hangs = tmp_path / "hangs.py"
+    hangs.write_text(HANGS.replace("FOLDER", "''"), "utf-8")
+    run = sweep("--agent", "python:hangs:play")
+    for seconds, changed in (("4", False), ("4", True)):
+        monkeypatch.setenv("FLYWHEEL_AGENT_SECONDS", seconds)
+        if changed:  # it meets no limit now, and asks for a page more
+            hangs.write_text(HANGS.replace("FOLDER", "'fast'"), "utf-8")
+        code, said = flywheel("runs", "replay", run, "--agent", "python:hangs:play")
+        assert code == 0, said
+        assert "end: it was stopped at a limit" in said
+    hangs.write_text(HANGS.replace("FOLDER", "'fast'").replace("task.url)", "task.url + 'other')"), "utf-8")
+    code, said = flywheel("runs", "replay", run, "--agent", "python:hangs:play")
+    assert code == 1
+    assert "diverges first in request 0" in said

@@ -13,7 +13,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, Final
 
-from ...envs.page_proxy import serve_handler
+from ...envs.page_server import serve_handler
 from ...plans import UNTYPED
 
 LONGEST_ACTION: Final = 65_536

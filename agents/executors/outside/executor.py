@@ -38,6 +38,9 @@ from .warden_process import GRACE_S, warden_lines
 LATEST_S: Final = 2 * GRACE_S
 """How long after an agent's time its run has ended at the latest."""
 
+BY_ITSELF: Final = "the agent ended: exit code"
+"""Begins the last step of an agent that was not ended."""
+
 _STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "out_of_budget"}
 _ENDINGS: Final = {
     "deadline": "it was ended at its deadline",
@@ -234,4 +237,4 @@ def _last_step(index: int, said: str, output: str) -> ExecutedStep:
 
 
 def _said_of(why: str, code: object) -> str:
-    return f"the agent ended: exit code {code}" if why == "exited" else f"the agent ended: {_ENDINGS.get(why, why)}"
+    return f"{BY_ITSELF} {code}" if why == "exited" else f"the agent ended: {_ENDINGS.get(why, why)}"

@@ -15,9 +15,11 @@ from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...envs.page_proxy import PageExchange, PageHandler, is_text, serve_handler
+from ...envs.page_proxy import PageExchange, is_text
+from ...envs.page_server import PageHandler, serve_handler
 from ..executor import PassedOn
-from ..site_record import Door, SiteRecord
+from ..site_record import LARGEST_SENT, Door, SiteRecord
+from .recorded_headers import dated_today
 from .task import TaskModel
 
 Lines = tuple[str, ...]
@@ -27,9 +29,6 @@ GONE: Final = (("content-type", "text/plain"), ("x-should-retry", "false"))
 _LINES: Final = 20
 _WIDTH: Final = 200
 _NOTHING: Final = "nothing further"
-_DATED: Final = frozenset({"date", "age", "expires"})
-"""Headers that make a browser find an old answer stale, and ask again."""
-
 _THINGS: Final[Mapping[Door, str]] = {"pages": "request", "actions": "action", "model": "call"}
 
 
@@ -37,7 +36,7 @@ _THINGS: Final[Mapping[Door, str]] = {"pages": "request", "actions": "action", "
 class Other:
     """What an agent did that is not in the record, beside what is, as lines. `name` says what kind of thing it is.
 
-    It `is_beyond` the record if everything of that kind had been asked before.
+    It `is_beyond` the record if everything in it had been asked before.
     """
 
     name: str
@@ -83,15 +82,13 @@ class RecordedSite:
                 name, number = _THINGS[door], len(self.record.exchanges[door]) - len(left)
                 expected = _request_lines(*_request_of(left[0])) if left else (_NOTHING,)
                 shown = _shown_alike(expected, _request_lines(*wanted))
-                self.other = Other(f"{name}s", f"{name} {number}", *shown, is_beyond=not left)
+                self.other = Other(f"{name}s", f"{name} {number}", *shown, is_beyond=not any(self.left.values()))
             return None
 
     def list_unasked(self) -> Lines:
         """What of the record was not asked for at last, a line each."""
         return tuple(
-            f"{_THINGS[door]}: {_request_lines(*_request_of(each))[-1]}"
-            for door, left in self.left.items()
-            for each in left
+            f"{_THINGS[door]}: {each.method} {each.path}"[:_WIDTH] for door, left in self.left.items() for each in left
         )
 
     def facts(self) -> dict[str, Any]:
@@ -123,12 +120,13 @@ class RecordedAccess:
 
 @contextmanager
 def serve_record(record: SiteRecord) -> Iterator[RecordedSite]:
-    """Serve each door of a record on a free port of this machine until the block ends."""
+    """Serve each door of a record until the block ends: on its own port, else on a free one, with addresses swapped."""
     site = RecordedSite(record)
     with ExitStack() as stack:
         for door, was in record.urls.items():
             parts = urlsplit(was)
-            address = stack.enter_context(serve_handler(_handler(site, door), f"recorded {door}"))
+            own = serve_handler(_handler(site, door), f"recorded {door}", parts.port or 0)
+            address = stack.enter_context(own)
             site.left[door] = list(record.exchanges[door])
             site.urls[door] = address + was.removeprefix(f"{parts.scheme}://{parts.netloc}")
         yield site
@@ -136,13 +134,17 @@ def serve_record(record: SiteRecord) -> Iterator[RecordedSite]:
 
 def _handler(site: RecordedSite, door: Door) -> type[PageHandler]:
     class Handler(PageHandler):
+        largest = LARGEST_SENT
+
         def reply(self) -> None:
-            sent, path = self.read_body(), "/" + self.path.partition("#")[0].lstrip("/")
-            found = None if sent is None else site.answer(door, self.command, path, sent)
+            sent = self.read_body()
+            if sent is None:
+                return
+            found = site.answer(door, self.command, "/" + self.path.partition("#")[0].lstrip("/"), sent)
             if found is None:
                 self.answer(HTTPStatus.GONE, GONE, b"No such request is in the record.\n")
                 return
-            headers = [(name, site.swap_in(value)) for name, value in found.headers if name.lower() not in _DATED]
+            headers = [(name, site.swap_in(value)) for name, value in dated_today(found.headers)]
             body = site.swap_in(found.body.decode("latin-1")).encode("latin-1") if is_text(headers) else found.body
             self.answer(found.status, headers, body)
 
@@ -177,10 +179,17 @@ def _request_lines(method: str, path: str, sent: bytes) -> Lines:
 
 
 def _shown_alike(expected: Lines, actual: Lines) -> tuple[Lines, Lines]:
-    """Two requests as they are shown: long lines are cut around what differs in them first."""
-    longest = min(max(len(expected), len(actual)), _LINES)
-    pairs = [(*lines[:longest], *[""] * (longest - len(lines))) for lines in (expected, actual)]
-    cut = [_cut_alike(one, other) for one, other in zip(*pairs, strict=True)]
+    """Two requests as they are shown: the lines around the first that differs, cut around what differs in it.
+
+    Requests that differ in no line, but in their ends, are told so.
+    """
+    longest = max(len(expected), len(actual))
+    padded = [(*lines, *[""] * (longest - len(lines))) for lines in (expected, actual)]
+    differs = next((n for n, (one, other) in enumerate(zip(*padded, strict=True)) if one != other), None)
+    if differs is None:
+        return (*expected[:1], "sent: with other ends of lines"), (*actual[:1], "sent: the same words")
+    shown = sorted({0, *range(differs, min(longest, differs + _LINES))})
+    cut = [_cut_alike(padded[0][n], padded[1][n]) for n in shown]
     left, right = (tuple(each[side] for each in cut if each[side]) for side in (0, 1))
     return left, right
 
