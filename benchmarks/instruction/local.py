@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from agents.models.errors import ModelFailure
-from agents.models.local.network import PREFIX
+from agents.models.llamacpp.network import PREFIX
 from agents.models.model import ChatMessage, CompletionRequest, Model
 from api.house import House
 from api.settings import Settings
@@ -58,6 +58,14 @@ class Reflector:
         return said.samples[0].text
 
 
+def reflecting(settings: Settings) -> Settings:
+    """Settings under which a reflector answers: by llama.cpp in q8_0 on two threads.
+
+    By transformers on one thread 500 tokens of SmolLM2 took 70 s; so it was 24 calls in five minutes.
+    """
+    return settings.model_copy(update={"model_gguf": "q8_0", "model_threads": 2})
+
+
 def model_name(server: Server, named: str, models: Path) -> str:
     """The name by which the recovery model of a loop is this base: a folder, a GGUF file, or one by name."""
     server.project("instruction_base")
@@ -73,7 +81,7 @@ def model_name(server: Server, named: str, models: Path) -> str:
 @contextmanager
 def reflector_of(name: str, seed: int) -> Iterator[Reflector]:
     """The model of a name, loaded until the end of the block."""
-    with local_host(Settings(), name) as (host, _):
+    with local_host(reflecting(Settings()), name) as (host, _):
         yield Reflector(host.base(), seed)
 
 

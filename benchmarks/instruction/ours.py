@@ -34,7 +34,7 @@ from tests.desks.grammar import DeskKind
 from tests.desks.site import template_of
 from tests.model_server import Asked, model_server
 
-from .local import Found
+from .local import Found, reflecting
 from .suite import EXPLORES, Spent, agent, propose
 
 EACH: Final = 2
@@ -54,7 +54,7 @@ def search_by_loop(
     server.project(project)
     engine = server.engine(project)
     try:
-        named = nullcontext(_settings(recovery_model=model)) if model is not None else _scripted(desk, seed)
+        named = nullcontext(reflecting(_settings(recovery_model=model))) if model is not None else _scripted(desk, seed)
         with named as settings:
             store = PostgresStore(engine)
             house = House(settings, engine, store, PostgresBlobs(engine), Projector(engine, store=store))
