@@ -249,8 +249,9 @@ def _print_replay(found: Replayed) -> None:
         say(f"erased: {found.run} needs the blob {found.erased}, which was erased with its subject")
         return
     if found.divergence is None:
-        of = count_noun(found.pages, "recorded page") if found.answers is None else _answers(found.answers)
-        say(f"identical: {count_noun(found.steps, 'step')} over {of}; {', '.join(found.compared)} are as recorded")
+        number, kind = (found.pages, "page") if found.answers is None else (found.answers, "answer")
+        over = f"{count_noun(found.steps, 'step')} over {count_noun(number, f'recorded {kind}')}"
+        say(f"identical: {over}; {', '.join(found.compared)} are as recorded")
     else:
         say(f"different: {found.run} diverges first in {found.divergence.where}")
         expected, actual = found.divergence.expected, found.divergence.actual
@@ -260,10 +261,6 @@ def _print_replay(found: Replayed) -> None:
         say(f"not compared: {line}")
     for line in found.trusted:
         say(f"from the record alone: {line}")
-
-
-def _answers(number: int) -> str:
-    return count_noun(number, "recorded answer")
 
 
 for _command in (judges.grade, judges.judges, regrade.regrade):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from agents.envs.contract import Instance
 from agents.executors.outside.agent_spec import AgentSpec, model_in
@@ -107,10 +107,10 @@ def _doubt(store: EventStore, started: RunStarted, agent: AgentSpec) -> tuple[st
         return (_UNKNOWN,)
     base = model_in(planned.model or "") if isinstance(planned, SweepPlanned) else ""
     name = (agent.with_model(base) if base else agent).recorded_name
-    return () if getattr(planned, "executor", None) == name else (_OTHER,)
+    return () if planned.executor == name else (_OTHER,)
 
 
-def _is_of(event: AnyEvent, arm: ArmRun | None) -> bool:
+def _is_of(event: AnyEvent, arm: ArmRun | None) -> TypeGuard[SweepPlanned | EvaluationOpened]:
     """True for what planned a run of this arm, or of a sweep."""
     if isinstance(event, EvaluationOpened):
         return arm is not None and event.evaluation == arm.evaluation

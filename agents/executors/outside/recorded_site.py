@@ -198,4 +198,5 @@ def _cut_alike(one: str, other: str) -> tuple[str, str]:
     differs = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     start = max(0, differs - _WIDTH // 2) if max(len(one), len(other)) > _WIDTH else 0
     begins = "…" if start else ""
-    return tuple(f"{begins}{text[start : start + _WIDTH]}" if text else "" for text in (one, other))  # type: ignore[return-value]
+    left, right = (f"{begins}{text[start : start + _WIDTH]}" if text else "" for text in (one, other))
+    return left, right
