@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -82,11 +82,15 @@ class TokenCache:
 
     def find(self, presented: str) -> TokenState | None:
         """The token; None if it is not known to be accepted now."""
+        return self.find_each([presented])[0]
+
+    def find_each(self, presented: Sequence[str]) -> list[TokenState | None]:
+        """Each token as `find` has it, by one statement."""
         known = self._known
-        if known is None:
-            return None
-        found = known.tokens.get(_hash_token(presented))
-        return None if found is None or self._store.may_hold(_CHANGES, after=known.upto) else found
+        found = [None if known is None else known.tokens.get(_hash_token(each)) for each in presented]
+        if known is None or not any(found) or self._store.may_hold(_CHANGES, after=known.upto):
+            return [None] * len(presented)
+        return found
 
     def keep(self, views: PostgresViews) -> None:
         """Keep what the views hold."""

@@ -21,6 +21,9 @@ from .codec import EncodedAppend
 from .errors import AppendInterrupted, FlywheelError, LogBusy
 from .store import Committed, Outcome, Rejected, Repeated
 
+BAD_DATA = (DataError, IntegrityError, ProgrammingError)
+"""Errors of a database that refuses data of an append: nothing of its transaction was written."""
+
 MOST_WAITING = 20_000
 """Default bound of the queue, in events."""
 
@@ -199,8 +202,7 @@ class GroupCommit:
             requests = [request for ticket in batch for request in ticket.requests]
             outcomes = iter(self._commit(requests, together=batch[0].together))
         except (FlywheelError, SQLAlchemyError) as error:
-            is_data = isinstance(error, DataError | IntegrityError | ProgrammingError)
-            if len(batch) == 1 or not is_data:
+            if len(batch) == 1 or not isinstance(error, BAD_DATA):
                 for ticket in batch:
                     ticket.error = error
             return

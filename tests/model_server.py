@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +15,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
+
+from api.ports import listen
 
 LOGPROB = -0.25
 PATHS = ("chat/completions", "messages", "load_lora_adapter", "unload_lora_adapter")
@@ -128,7 +129,7 @@ def message(body: Mapping[str, Any], text: str, **changes: Any) -> dict[str, Any
 @contextmanager
 def model_server(answer: Answering) -> Iterator[ModelServer]:
     """Serve until the block ends."""
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", 0)
     running = ModelServer(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", answer)
 
     async def ask(request: Request) -> Response:

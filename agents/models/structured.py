@@ -1,9 +1,9 @@
-"""Structured answers: request JSON of a given shape from a model, and reject anything else."""
+"""Structured answers: request JSON of a given shape, and reject anything else; texts also of models without JSON."""
 
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -14,7 +14,10 @@ from .errors import AnswerUnstructured
 from .model import ChatMessage, Completion, CompletionRequest, Model, Sample, Schema
 
 B = TypeVar("B", bound=BaseModel)
-_FENCE = re.compile(r"^\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+NOTHING: Final = "none"
+"""What a model that is asked for a text alone answers where it has nothing to say."""
+
+_FENCE = re.compile(r"^\s*```(?:json|text)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
 
 
 def answer_schema(shape: type[BaseModel]) -> Schema:
@@ -36,10 +39,30 @@ def complete_as(
 
 def read_as(model: str, sample: Sample, shape: type[B]) -> B:
     """Parse an answer, bare or in a code fence. Raises AnswerUnstructured, whose message omits the answer's text."""
-    fenced = _FENCE.match(sample.text)
     try:
-        return shape.model_validate_json(fenced[1] if fenced else sample.text)
+        return shape.model_validate_json(_without_fence(sample.text))
     except ValidationError as problem:
         raise AnswerUnstructured(
             model=model, shape=shape.__name__, actual=first_fault(problem), finish=sample.finish
         ) from problem
+
+
+def read_text(model: Model, sample: Sample, shape: type[BaseModel]) -> str:
+    """The one text of an answer: the only field of a `shape`, or all that a model said which offers no schemas.
+
+    Such a model is asked for the text alone: a small one hardly ever writes valid JSON unforced. Empty where it answers
+    NOTHING. Raises AnswerUnstructured.
+    """
+    try:
+        (found,) = read_as(model.name, sample, shape).model_dump().values()
+    except AnswerUnstructured:
+        if model.offers.schema:
+            raise
+        found = _without_fence(sample.text)
+    said = str(found).strip()
+    return "" if said.strip(".'\"").casefold() == NOTHING else said
+
+
+def _without_fence(text: str) -> str:
+    fenced = _FENCE.match(text)
+    return fenced[1] if fenced else text

@@ -13,8 +13,8 @@ from eventlog.blobs import Blob
 from eventlog.events import AnyEvent, Sampling
 
 from ..serving.calls import MICRO, UNBOUNDED, ModelAnswer, ModelCall, Sampled, message_list
-from ..serving.capture import NOTHING, call_event, outside_start
 from ..serving.errors import BadCall
+from ..serving.outside_facts import NOTHING, call_event, outside_start
 from ..serving.reported_rewards import outside_end, reported_reward
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from eventlog.events import (
 )
 from eventlog.store import Recorded
 
-from ..serving.capture import JSON_TYPE, NOTHING, call_event, outside_start
+from ..serving.outside_facts import JSON_TYPE, NOTHING, call_event, outside_start
 from ..serving.reported_rewards import known_total, outside_end
 from .mapping import MAPPING, call_of, conversation_of, span_role, span_scores, tool_use, traced_task
 from .spans import ERROR, Span, raw_spans

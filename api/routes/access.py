@@ -47,6 +47,11 @@ def admit_token(
     if found is None:
         found, upto = _read_token(house, presented.credentials)
         mark(request, upto)
+    return allow_token(request, house, found, least)
+
+
+def allow_token(request: Request, house: House, found: TokenState, least: TokenRole) -> TokenState:
+    """An accepted token, if its role suffices, counted among its requests. Raises TooManyRequests, RoleTooLow."""
     take_request(request, house, f"The token {found.token!r}")
     check_role(found, least, f"call {request.method} {request.scope['path']}")
     return found

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from eventlog.blobs import Blob
-from eventlog.blobs.canonical_json import canonical_json
-from eventlog.blobs.conversations import link_messages
 from eventlog.blobs.postgres import without_flush
+from eventlog.codec import EncodedAppend, encode_append
+from eventlog.database import is_connection_lost
 from eventlog.errors import FlywheelError
 from eventlog.events import (
     AnyEvent,
@@ -23,32 +25,23 @@ from eventlog.events import (
     RunFinished,
     RunMissing,
     RunStarted,
-    Spec,
     StepTaken,
-    TaskSpec,
 )
-from eventlog.store import START, Append, Committed, Conflict, Position, Recorded
+from eventlog.group_commit import BAD_DATA
+from eventlog.store import START, Append, Committed, Conflict, Outcome, Position, Recorded
 
 from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of, proxy_actor
 from .calls import ModelAnswer, ModelCall
 from .errors import RunClosed
+from .outside_facts import NOTHING, call_event, outside_start
+from .together import Together
 from .tool_steps import steps_of_results
 
-if TYPE_CHECKING:
-    from eventlog.blobs.conversations import Json
-
-JSON_TYPE: Final = "application/json"
 EXECUTOR: Final = "proxy"
 _REMEMBERED: Final = 4096
-NAME_MOST: Final = 200
-"""The most characters of a name in an event."""
-
 SWEEP: Final = "ext-proxy"
-OUTSIDE_ENVIRONMENT: Final = "outside"
-NOTHING: Final = Blob(JSON_TYPE, b"[]")
-"""The plan and the memory of a run from outside. It is put before an event names it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +80,17 @@ class RunProgress:
     told: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class _ReadyCall:
+    """A call whose blobs may be put, and the steps that it is the first to tell of; none of a run's `is_first` call."""
+
+    opening: RunOpening
+    event: ModelCalled
+    steps: Sequence[StepTaken]
+    blobs: Sequence[Blob]
+    is_first: bool
+
+
 @dataclass
 class Capture:
     """Appends the calls of outside runs. Thread-safe; remembers where the latest runs stand."""
@@ -97,6 +101,11 @@ class Capture:
     _lock: Lock = field(default_factory=Lock)
     _has_begun: bool = False
     """True once the log has a run that names NOTHING, which therefore stays."""
+
+    _together: Together[tuple[RunOpening, ModelCall, ModelAnswer], None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._together = Together(self.record_each)
 
     def is_open(self, opening: RunOpening) -> bool:
         """True if this process knows that the run began."""
@@ -122,51 +131,81 @@ class Capture:
         else:  # it began before
             self._read(opening)
 
-    def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
+    async def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs, and before it what it is the first to tell of tools that the agent used.
 
-        On return it is durable. Raises RunClosed, LogUnavailable.
+        On return it is durable. Calls that are answered at the same time are appended together. Raises RunClosed,
+        LogUnavailable, and ValueError for what JSON cannot hold.
         """
+        await self._together.answer((opening, call, answer))
+
+    def record_each(self, answered: Sequence[tuple[RunOpening, ModelCall, ModelAnswer]]) -> list[Exception | None]:
+        """Append calls as `record` does; for each None, or why it is not in the log."""
+        try:
+            ready = [self._prepare(*each) for each in answered]
+            for are_new in (True, False):
+                blobs = [blob for each in ready if each.is_first is are_new for blob in each.blobs]
+                without_flush(self.house.blobs, are_new=are_new).put(blobs)
+        except (FlywheelError, SQLAlchemyError, ValueError) as problem:
+            if len(answered) == 1 or is_connection_lost(problem):
+                return [problem] * len(answered)
+            return [self.record_each([each])[0] for each in answered]  # one has a fault: nothing was appended
+        return self._append(ready)
+
+    def _prepare(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> _ReadyCall:
         event, blobs = call_event(opening.run, call, answer, self.served)
         known = self._progress(opening)
-        is_first = known is not None and not known.calls  # later ones tell again what earlier ones told
+        is_first = not known.calls  # later ones tell again what earlier ones told
         steps: tuple[StepTaken, ...] = ()
         if not is_first:  # what a first call tells was not done in this run
             steps, more = steps_of_results(opening.run, call.messages, [blob.digest for blob in blobs])
             blobs = (*blobs, *more)
-        without_flush(self.house.blobs, are_new=is_first).put(blobs)
-        self._append(opening, event, steps)
+        return _ReadyCall(opening, event, steps, blobs, is_first)
 
     def lose(self, problem: FlywheelError) -> None:
         """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
 
-    def _append(self, opening: RunOpening, event: ModelCalled, steps: Sequence[StepTaken]) -> None:
-        """Append at the run's next number; who lost a race against another call of the run takes the one after.
+    def _append(self, ready: Sequence[_ReadyCall]) -> list[Exception | None]:
+        """Append each call at its run's next number, those of different runs together; for each None, or its error.
 
-        Steps that another call told are left out.
+        Who lost a race against another call of the run takes the number after it.
         """
-        while True:
-            known = self._progress(opening)
-            if known is None:
-                raise RunClosed(run=opening.run, actual="it is not in the log")
-            fresh = [step for step in steps if step.told_by not in known.told]
-            taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
-            events: tuple[AnyEvent, ...] = (*taken, event.model_copy(update={"index": known.calls}))
-            append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
-            (outcome,) = self.house.store.append([append])
-            if isinstance(outcome, Conflict):
-                self._forget(opening)
-                continue
-            if isinstance(outcome, Committed):
-                told = known.told | {step.told_by for step in fresh if step.told_by is not None}
-                after = RunProgress(outcome.version, known.calls + 1, outcome.last, known.steps + len(fresh), told)
-                self._remember(opening, after)
-            return
+        found: dict[int, Exception | None] = {}
+        while left := [place for place in range(len(ready)) if place not in found]:
+            first_of = {_key(ready[place].opening): place for place in reversed(left)}
+            asked: dict[int, tuple[EncodedAppend, Callable[[Committed], RunProgress]]] = {}
+            for place in sorted(first_of.values()):
+                try:
+                    asked[place] = _next_append(ready[place], self._progress(ready[place].opening))
+                except (FlywheelError, SQLAlchemyError) as problem:
+                    found[place] = problem
+            outcomes = self._try_append([append for append, _ in asked.values()])
+            for (place, (_, after)), outcome in zip(asked.items(), outcomes, strict=True):
+                if isinstance(outcome, Conflict):
+                    self._forget(ready[place].opening)
+                    continue
+                if isinstance(outcome, Committed):
+                    self._remember(ready[place].opening, after(outcome))
+                found[place] = outcome if isinstance(outcome, Exception) else None
+        return [found[place] for place in range(len(ready))]
 
-    def _progress(self, opening: RunOpening) -> RunProgress | None:
+    def _try_append(self, appends: Sequence[EncodedAppend]) -> list[Outcome | Exception]:
+        """What became of each; where the database refuses data of one, of each by itself."""
+        try:
+            return list(self.house.store.append_encoded(appends))
+        except (FlywheelError, SQLAlchemyError) as problem:
+            if len(appends) == 1 or not isinstance(problem, BAD_DATA):
+                return [problem] * len(appends)
+            return [outcome for each in appends for outcome in self._try_append([each])]
+
+    def _progress(self, opening: RunOpening) -> RunProgress:
+        """Where the run stands. Raises OthersRun, RunClosed."""
         with self._lock:
             known = self._known.get(_key(opening))
-        return known if known is not None else self._read(opening)
+        found = known if known is not None else self._read(opening)
+        if found is None:
+            raise RunClosed(run=opening.run, actual="it is not in the log")
+        return found
 
     def _read(self, opening: RunOpening) -> RunProgress | None:
         """State of the run in the log, None if it did not begin. Raises OthersRun, RunClosed."""
@@ -202,6 +241,23 @@ class Capture:
         return start.model_copy(update={"artifact": artifact, "applied": opening.applied})
 
 
+def _next_append(ready: _ReadyCall, known: RunProgress) -> tuple[EncodedAppend, Callable[[Committed], RunProgress]]:
+    """The append of a call where its run stands so, without steps that another call told, and where it stands after.
+
+    Raises UnstorableText.
+    """
+    fresh = [step for step in ready.steps if step.told_by not in known.told]
+    taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
+    events: tuple[AnyEvent, ...] = (*taken, ready.event.model_copy(update={"index": known.calls}))
+    opening, told = ready.opening, known.told | {step.told_by for step in fresh if step.told_by is not None}
+
+    def after(outcome: Committed) -> RunProgress:
+        return RunProgress(outcome.version, known.calls + 1, outcome.last, known.steps + len(fresh), told)
+
+    append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
+    return encode_append(append), after
+
+
 def _after(found: RunProgress, recorded: Recorded) -> RunProgress:
     """Where a run stands after one more event of it."""
     event = recorded.event
@@ -213,63 +269,6 @@ def _after(found: RunProgress, recorded: Recorded) -> RunProgress:
         found.steps + isinstance(event, StepTaken),
         found.told | told,
     )
-
-
-def outside_start(run: str, group: str, task: str, sweep: str, executor: str, weights: str = "base") -> RunStarted:
-    """The first event of a run of an agent that is not ours: no plan and no memory is known of it. It names NOTHING."""
-    return RunStarted(
-        run=run,
-        spec=Spec(spec_id=run, template=task, env_seed=0, group_id=group, sibling_index=0, sweep=sweep),
-        task_spec=TaskSpec(
-            task_spec_id=task,
-            instruction="",
-            task_class=task,
-            environment=OUTSIDE_ENVIRONMENT,
-            max_steps=0,
-            success_conditions=(),
-        ),
-        artifact=Artifact(weights=weights, memory=Memory(upto=0, folds={}, without=(), digest=NOTHING.digest)),
-        executor=executor,
-        plan=NOTHING.digest,
-        applied=(),
-        arm=None,
-    )
-
-
-def call_event(
-    run: str, call: ModelCall, answer: ModelAnswer, served: Mapping[str, str], index: int = 0
-) -> tuple[ModelCalled, tuple[Blob, ...]]:
-    """The event of a run's call, the first by default, and its blobs. Pure.
-
-    Raises ValueError for what JSON cannot hold.
-    """
-    body: dict[str, Json] = {
-        **served,
-        **({"processed_logprobs": call.has_processed_logprobs} if served else {}),
-        "model": answer.model,
-        "prompt_token_ids": None if answer.prompt_token_ids is None else list(answer.prompt_token_ids),
-        "samples": list(answer.samples),
-        "asked": call.asked,
-        **({"constrained": True} if call.is_constrained else {}),
-        **({} if call.distribution is None else {"distribution": call.distribution}),
-    }
-    completion = Blob(JSON_TYPE, canonical_json(body))
-    nodes = tuple(link_messages(call.messages, lambda blob: blob.digest))
-    event = ModelCalled(
-        run=run,
-        index=index,
-        step=None,
-        role="policy",
-        model=(answer.model or call.model)[:NAME_MOST],
-        sampling=call.sampling,
-        messages=nodes[-1].digest,
-        images=tuple(picture.digest for picture in call.pictures),
-        completion=completion.digest,
-        has_logprobs=any(sample.get("logprobs") is not None for sample in answer.samples),
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-    )
-    return event, (*nodes, *call.pictures, completion)
 
 
 def _key(opening: RunOpening) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from agents.models.wire import LONGEST_SAID
@@ -32,7 +31,7 @@ _TOO_MANY, _OWN_FAULT = 429, 500
 class CallRecorder(Protocol):
     """Keeps calls."""
 
-    def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
+    async def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call. The caller gets the end of the answer after that. Raises FlywheelError."""
         ...
 
@@ -153,7 +152,7 @@ class Forwarding:
             has_processed_logprobs=has_logprobs and await self.terms.has_processed(self.upstream),
         )
         try:
-            await to_thread.run_sync(self.capture.record, self.opening, call, answer)
+            await self.capture.record(self.opening, call, answer)
         except SQLAlchemyError as problem:
             raise database_error(problem) from problem
         except ValueError as problem:

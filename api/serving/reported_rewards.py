@@ -24,8 +24,8 @@ from eventlog.store import START, Append, Committed, Position
 from ..errors import Unknown
 from ..house import House
 from ..run_owners import actors_of, api_actor, refuse_others
-from .capture import NOTHING
 from .errors import RewardReported, RunClosed
+from .outside_facts import NOTHING
 
 VERSION: Final = "reported"
 _NO_STATE: Final = "0" * 64

@@ -7,7 +7,6 @@ A model in this process answers each run by the weights of its artifact.
 from __future__ import annotations
 
 import secrets
-import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -30,12 +29,14 @@ from agents.models.errors import ModelUnreachable
 from agents.models.local.network import BASE
 from eventlog.errors import FlywheelError
 
+from ..ports import listen
 from ..settings import Settings
 from .calls import ModelAnswer, ModelCall, read_object
-from .capture import RunOpening, call_event
+from .capture import RunOpening
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .forwarding import Forwarding, is_server_failure, relay
+from .outside_facts import call_event
 from .run_models import RunModels, run_models
 from .upstream import AnyUpstream, check_upstream
 
@@ -79,8 +80,11 @@ class RunCalls:
                 raise TooManyCalls(expected=MOST_CALLS)
             self.begun += 1
 
-    def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
+    async def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Keep one call for the run's end. Raises RunClosed."""
+        await to_thread.run_sync(self._keep, opening, call, answer)
+
+    def _keep(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         named = answer if self.recorded is None else replace(answer, model=self.recorded)
         event, blobs = call_event(opening.run, call, named, self.served)
         with self.lock:
@@ -213,8 +217,7 @@ def open_endpoint(
 @contextmanager
 def _serve(settings: Settings, opening: AbstractContextManager[RunModels]) -> Iterator[RunEndpoint]:
     """Serve the endpoint on a free port of this machine until the end of the block."""
-    with opening as models, socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
+    with opening as models, listen("127.0.0.1", 0) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         endpoint = RunEndpoint(settings, models, address)
         config = uvicorn.Config(

@@ -25,9 +25,10 @@ from ..house import House
 from ..queries.champion import present_champion
 from ..sweeps.jobs import pieces_of
 from .calls import ModelCall
-from .capture import NOTHING, RunOpening
+from .capture import RunOpening
 from .errors import BadCall
 from .named_models import names_artifact
+from .outside_facts import NOTHING
 
 HEADER: Final = "X-Flywheel-Memory"
 _REMEMBERED: Final = 4096

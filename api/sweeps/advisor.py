@@ -43,17 +43,21 @@ class Advisor:
         try:
             return self.model.complete(request)
         except ModelFailure as failure:
-            kind = type(failure).__name__
-            if kind not in self.told:
-                self.told.add(kind)
-                self.tell(f"recovery continues without its model {self.name}; {kind}: {failure}")
+            self.report(failure)
             raise
+
+    def report(self, failure: ModelFailure) -> None:
+        """Say that the model failed, or that its answer is of no use, unless that was said of the like before."""
+        kind = type(failure).__name__
+        if kind not in self.told:
+            self.told.add(kind)
+            self.tell(f"recovery continues without its model {self.name}; {kind}: {failure}")
 
 
 @contextmanager
 def advisor_of(
     settings: Settings, tell: Callable[[str], None], *, timeout_s: float | None, is_asked: bool = True
-) -> Iterator[Model | None]:
+) -> Iterator[Advisor | None]:
     """The model configured for recovery; None if there is none, or if not `is_asked`.
 
     `timeout_s` is the time limit of a run. Raises NoModel, BadEndpoint, BaseUnfit, LibrariesMissing.

@@ -23,8 +23,7 @@ from agents.learning.evolution import (
 )
 from agents.learning.guidance import LONGEST_GUIDANCE, guidance_budget, instruction_in_force
 from agents.learning.occasions import OccasionPiece
-from agents.models.errors import ModelFailure
-from agents.models.model import Model
+from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.transcripts import read_moves
 from eventlog.disowned import read_in_force
 from eventlog.errors import BlobErased
@@ -39,7 +38,7 @@ from projections.taint import left_out
 from ..course import Course
 from ..house import House
 from ..settings import Settings
-from .advisor import advisor_of
+from .advisor import Advisor, advisor_of
 from .lessons import plain_rewards
 from .reflect import MOST_RUNS, Question, failing_tasks, lessons_on, record_answer, was_asked
 
@@ -151,7 +150,7 @@ def _ask(
     course: Course,
     question: Question,
     pool: InstructionPool,
-    model: Model,
+    model: Advisor,
     number: int,
     *,
     brings_back: bool,
@@ -168,8 +167,11 @@ def _ask(
         completion = model.complete(request)
     except ModelFailure:
         return None  # the advisor has reported it
-    run = (question.run,)
-    found = read_instruction(model.name, completion, sweep.environment, template, parent, pool.present, run, most)
+    found, run = None, (question.run,)
+    try:
+        found = read_instruction(model, completion, sweep.environment, template, parent, pool.present, run, most)
+    except AnswerUnstructured as problem:
+        model.report(problem)
     called = Called("recovery", None, request, completion)
     record_answer(house, house.views(), sweep, course, question, called, found, brings_back=brings_back)
     return found

@@ -13,8 +13,7 @@ from agents.learning.contrast import Transcript
 from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import OccasionPiece
 from agents.learning.reflection import read_lesson, reflection_request
-from agents.models.errors import ModelFailure
-from agents.models.model import Model
+from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.facts import call_facts
 from eventlog.events import ModelCalled, PieceKind, SweepPlanned, Template
 from eventlog.store import Append, EventStore
@@ -24,7 +23,7 @@ from projections.rewards import RewardState
 
 from ..course import CONTROLLER, Course
 from ..house import House
-from .advisor import advisor_of
+from .advisor import Advisor, advisor_of
 from .capture import fresh_appends
 from .lessons import plain_rewards, read_transcript
 
@@ -104,7 +103,7 @@ def _ask(
     course: Course,
     question: Question,
     graded: Mapping[str, RewardState],
-    model: Model,
+    model: Advisor,
     *,
     brings_back: bool,
 ) -> None:
@@ -114,7 +113,11 @@ def _ask(
         completion = model.complete(request)
     except ModelFailure:
         return  # the advisor has reported it
-    lesson = read_lesson(model.name, completion, sweep.environment, question.template, (question.run,))
+    lesson = None
+    try:
+        lesson = read_lesson(model, completion, sweep.environment, question.template, (question.run,))
+    except AnswerUnstructured as problem:
+        model.report(problem)
     called = Called("recovery", None, request, completion)
     record_answer(house, views, sweep, course, question, called, lesson, brings_back=brings_back)
 

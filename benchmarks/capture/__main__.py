@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Barrier
 from typing import Annotated, Final
 
 import httpx2
@@ -144,17 +145,17 @@ def _measure(direct: Address, proxied: Address, number: int, process: int) -> tu
         rates: dict[str, list[float]] = {"direct": [], "proxied": []}
         waits: dict[str, list[float]] = {"direct": [], "proxied": []}
         spent = 0.0
-        for turn in range(-1, TURNS):  # the first opens connections and is not counted
+        for turn in range(-1, TURNS):  # the first warms both up and is not counted
             for name, address in (("direct", direct), ("proxied", proxied)):
                 before = _cpu_seconds(process)
                 took, seconds = _call(address, callers, each, f"ext-{callers}")
-                asked += each if name == "proxied" else 0
+                asked += each + callers if name == "proxied" else 0
                 if turn >= 0:
                     rates[name].append(each / seconds)
                     waits[name] += took
                     spent += _cpu_seconds(process) - before if name == "proxied" else 0
         further = _figures(callers, rates, waits)
-        found |= {**further, f"proxy's CPU-ms a call with {_who(callers)}": 1000 * spent / (TURNS * each)}
+        found |= {**further, f"proxy's CPU-ms a call with {_who(callers)}": 1000 * spent / (TURNS * (each + callers))}
     return found, asked
 
 
@@ -181,17 +182,25 @@ def _at(values: list[float], share: int) -> float:
 
 
 def _call(address: Address, callers: int, number: int, run: str) -> tuple[list[float], float]:
-    """Seconds of each call, and of all of them together; each caller has a run and a connection of its own."""
+    """Seconds of each call, and of all of them together; each caller has a run and a connection of its own.
+
+    Before these each makes one call that is not counted and opens its connection: those of the turn before are closed.
+    """
+    are_open = Barrier(callers + 1)
 
     def caller(place: int) -> list[float]:
         with httpx2.Client(timeout=60, headers={"Authorization": f"Bearer {address.key}"}) as client:
             own = address.url_of(f"{run}-{place}")
+            _ask(client, own)
+            are_open.wait(60)
             return [_timed(lambda: _ask(client, own)) for _ in range(number // callers)]
 
-    began = time.perf_counter()
     with ThreadPoolExecutor(callers) as pool:
-        took = [seconds for own in pool.map(caller, range(callers)) for seconds in own]
-    return took, time.perf_counter() - began
+        waiting = [pool.submit(caller, place) for place in range(callers)]
+        are_open.wait(60)
+        began = time.perf_counter()
+        took = [seconds for each in waiting for seconds in each.result()]
+        return took, time.perf_counter() - began
 
 
 def _ask(client: httpx2.Client, url: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from collections.abc import AsyncIterator
 
@@ -12,6 +11,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from api.ports import listen
 
 from .killed import stream_of
 
@@ -30,7 +31,7 @@ def main() -> None:
         await anyio.sleep(think_s)
         return JSONResponse(_answer(body))
 
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", 0)
     print(f"http://127.0.0.1:{listening.getsockname()[1]}/v1", flush=True)
     app = Starlette(routes=[Route("/v1/chat/completions", chat, methods=["POST"])])
     uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False)).run(sockets=[listening])

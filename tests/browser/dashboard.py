@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import uvicorn
 
 from api.app import create_app
 from api.house import House
+from api.ports import listen
 from eventlog.blobs import Blob
 from eventlog.blobs.conversations import put_messages
 from eventlog.events import AnyEvent, PairedRule, Rules
@@ -155,7 +155,7 @@ def _plant_looks(house: House, name: str, number: int, looks: list[dict[str, Any
 @contextmanager
 def serve_pages(house: House) -> Iterator[str]:
     """The address of a server of this house, in this process, until the block ends."""
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(create_app(house), log_level="error", access_log=False, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

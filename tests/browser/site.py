@@ -106,6 +106,7 @@ def own_site() -> Iterator[OwnSite]:
 
     class Answering(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16
 
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()

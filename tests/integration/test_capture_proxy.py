@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from api.app import create_app
 from api.house import House
+from api.ports import listen
 from api.tokens import issue, revoke
 from eventlog.blobs.conversations import get_messages
 from eventlog.events import ModelCalled
@@ -41,7 +41,7 @@ def proxied(house: House, upstream: ModelServer, token: str | None = None, **fur
         update={"model": MODEL, "model_url": upstream.url, "model_token_ids": True, **further}
     )
     served = replace(house, settings=settings)
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listen("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(create_app(served), log_level="critical"))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()

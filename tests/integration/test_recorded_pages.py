@@ -26,6 +26,7 @@ class Shop(PageHandler):
     """Answers with its own address, with where a form came from, with what was sent, or with a picture."""
 
     protocol_version = "HTTP/1.1"
+    wbufsize = 1 << 16
 
     def do_GET(self) -> None:
         own = f"http://{self.headers['host']}"

@@ -14,6 +14,7 @@ from agents.envs.clients.client import EnvClient
 from agents.learning.quoting import LONGEST
 from agents.rollouts.sweep import SeedSweep
 from api.house import House
+from api.reporter import Reporter
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import learn_from, play_sweep
 from api.sweeps.recovery_costs import known_sum, recovery_costs
@@ -48,11 +49,11 @@ def house(empty_house: House, adviser: ModelServer) -> House:
     return replace(empty_house, settings=settings)
 
 
-def play(house: House, client: EnvClient, name: str = "s1") -> SweepPlanned:
+def play(house: House, client: EnvClient, name: str = "s1", reporter: Reporter | None = None) -> SweepPlanned:
     executor = follower(client)
     drawn = SeedSweep(name, task_of(client), SEEDS, 2)
     sweep = plan(house, house.views(), "helpdesk", drawn, rng_seed=1, executor=executor, kinds=RECIPES.kinds)
-    play_sweep(house, client, sweep, RECIPES, Quiet(), executor)
+    play_sweep(house, client, sweep, RECIPES, reporter or Quiet(), executor)
     return sweep
 
 
@@ -91,13 +92,30 @@ def failed(_: Asked) -> Reply:
     return JSONResponse({"error": {"message": "out of order"}}, status_code=500)
 
 
-@pytest.mark.parametrize("answer", ["Look harder.", lesson(""), lesson("…!?"), json.dumps({"order": "obey"})])
-def test_an_answer_without_a_lesson_proposes_none_and_its_call_stays(
+class Hearing(Quiet):
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.heard.append(text)
+
+
+UNSTRUCTURED = ["Look harder.", json.dumps({"order": "obey"})]
+
+
+@pytest.mark.parametrize("answer", [*UNSTRUCTURED, lesson(""), lesson("…!?")])
+def test_an_answer_without_a_lesson_proposes_none_its_call_stays_and_another_form_than_was_asked_is_told(
     answer: str, house: House, helpdesk: EnvClient, adviser: ModelServer
 ) -> None:
     adviser.answer = lambda _: answer
-    play(house, helpdesk)
+    hearing = Hearing()
+    play(house, helpdesk, reporter=hearing)
     assert (proposed(house), len(calls(house))) == ([], 1)
+    told = [line for line in hearing.heard if "adviser" in line]
+    assert len(told) == (answer in UNSTRUCTURED)
+    assert all("did not answer as Reflected" in line for line in told)
 
 
 def test_a_model_that_fails_is_no_obstacle_and_one_that_gives_orders_is_quoted(

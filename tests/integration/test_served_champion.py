@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from agents.models.local.host import Host
 from agents.models.model import Completion, CompletionRequest, Offers, Sample
 from api.app import create_app
 from api.house import House
+from api.ports import listen
 from api.serving import deployments
 from api.serving.deployments import DeployedModel, Deployment, deploy_champion, follow_champion
 from api.serving.errors import NothingDeployed
@@ -95,7 +95,7 @@ def serving(house: House, base: Base, said: list[str]) -> Iterator[Callable[[str
     """A server with the champion on a base; yields a function that makes a client of a run."""
     with ExitStack() as stack:
         champion = stack.enter_context(open_champion(house, f"transformers:{base.path}", said.append))
-        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listening = stack.enter_context(listen("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(create_app(house, champion), log_level="critical"))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

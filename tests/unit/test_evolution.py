@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agents.learning.contrast import Move, Transcript
 from agents.learning.evolution import (
+    MOST_TOKENS_OF_TEXT,
     NONE,
     SAMPLING,
     Comparison,
@@ -25,7 +26,8 @@ from agents.learning.evolution import (
     scorecards,
 )
 from agents.learning.guidance import LONGEST_GUIDANCE
-from agents.models.model import Completion, Sample
+from agents.models.errors import AnswerUnstructured
+from agents.models.model import Completion, Offers, Sample
 from agents.models.scripted import Scripted
 from eventlog.events import Step
 from tests.unit.test_agent_samples import template
@@ -38,6 +40,8 @@ CARDS = st.dictionaries(st.sampled_from([NONE, "p", "q", "r", "s"]), INSTANCES, 
     lambda found: [Scorecard(piece, piece.upper(), scores) for piece, scores in found.items()]
 )
 PARENT = Scorecard("p", "Open / first.", {})
+MODEL = Scripted(["{}"])
+PLAIN = Scripted([""], offers=Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False))
 
 
 def test_of_those_that_are_best_somewhere_a_specialist_stays_and_what_another_covers_goes() -> None:
@@ -158,7 +162,7 @@ def instruction(text: str) -> Completion:
 
 
 def test_an_answer_becomes_a_candidate_of_the_cluster_in_the_place_of_the_present_one() -> None:
-    found = read_instruction("m", instruction(" Look\nfirst. "), SITE, TASK, PARENT, "now", ("r1",))
+    found = read_instruction(MODEL, instruction(" Look\nfirst. "), SITE, TASK, PARENT, "now", ("r1",))
     assert found is not None
     assert (found.kind, found.text, found.title, found.change, found.runs) == (
         "instruction",
@@ -168,22 +172,45 @@ def test_an_answer_becomes_a_candidate_of_the_cluster_in_the_place_of_the_presen
         ("r1",),
     )
     assert (found.occasion.cluster, found.occasion.environment, found.source) == ("desk", SITE, "recovery")
-    again = read_instruction("m", instruction("Look first."), SITE, TASK, Scorecard(), NONE, ("r2",))
+    again = read_instruction(MODEL, instruction("Look first."), SITE, TASK, Scorecard(), NONE, ("r2",))
     assert again is not None
     assert again.name == found.name
 
 
 @pytest.mark.parametrize("text", ["", "…!?", PARENT.text])
 def test_no_instruction_and_the_parent_once_more_are_no_candidate(text: str) -> None:
-    assert read_instruction("m", instruction(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
-    assert read_instruction("m", answer(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
+    assert read_instruction(MODEL, instruction(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
+    assert read_instruction(PLAIN, answer(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
+
+
+def test_a_model_that_offers_schemas_has_to_keep_to_them() -> None:
+    with pytest.raises(AnswerUnstructured, match="EvolvedInstruction"):
+        read_instruction(MODEL, answer("Look first."), SITE, TASK, PARENT, NONE, ("r1",))
+
+
+@pytest.mark.parametrize(
+    "said", ["Look first.", "\n Look\nfirst.\n", "```\nLook first.\n```", '{"instruction": "Look first."}']
+)
+def test_a_model_without_schemas_is_asked_for_the_text_alone_and_its_whole_answer_is_taken(said: str) -> None:
+    request = evolution_request(PLAIN, TASK, PARENT, [], [], 2)
+    assert request.schema is None
+    assert "JSON" not in request.messages[0].text
+    assert (request.sampling.max_tokens, request.sampling.seed) == (MOST_TOKENS_OF_TEXT, 2)
+    found = read_instruction(PLAIN, answer(said), SITE, TASK, PARENT, NONE, ("r1",))
+    assert found is not None
+    assert found.text == "Look first."
+
+
+@pytest.mark.parametrize("said", ["none", "None.", "'none'", " NONE\n", "```\nnone\n```", '{"instruction": "none"}'])
+def test_a_model_without_schemas_may_say_that_nothing_can_be_improved(said: str) -> None:
+    assert read_instruction(PLAIN, answer(said), SITE, TASK, PARENT, NONE, ("r1",)) is None
 
 
 @pytest.mark.parametrize("text", INJECTIONS)
 @pytest.mark.parametrize("most", [LONGEST_GUIDANCE, 150])
 def test_what_a_model_was_talked_into_is_data_on_one_line_and_bounded(text: str, most: int) -> None:
     said = text.encode("utf-8", "replace").decode()
-    found = read_instruction("m", instruction(f"Obey. {said} " * 20), SITE, TASK, PARENT, NONE, ("r1",), most)
+    found = read_instruction(MODEL, instruction(f"Obey. {said} " * 20), SITE, TASK, PARENT, NONE, ("r1",), most)
     assert found is not None
     assert len(found.text.encode()) <= most
     assert not any(sign in found.text for sign in (*MARKERS, "\n", "“", "”", '"'))
