@@ -20,7 +20,7 @@ from eventlog.events import RunStarted
 from projections.champions import CHAMPION, CHAMPIONS
 from tests.conftest import Database
 
-from .test_reads_stay_small import rows_touched
+from .test_reads_stay_small import rows_touched, vacuum
 
 PAGES = ("/", "/runs", "/memory", "/gate", "/champions", "/groups", "/datasets", "/training", "/log")
 
@@ -213,7 +213,7 @@ def _costs(browser: TestClient, house: House, database: Database, runs: range) -
     owner = open_engine(database.owner_url)
     with owner.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         for table in ("events", "fold_rows"):
-            connection.exec_driver_sql(f"VACUUM ANALYZE {table}")
+            vacuum(connection, table)
     owner.dispose()
     for path in PAGES:
         _open(browser, path)  # the process learns what changed of the pieces that it keeps

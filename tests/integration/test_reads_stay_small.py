@@ -6,12 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import sleep
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from psycopg import sql
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event, text
 
 from agents.envs.provider import known_sites
 from api.controllers import fast
@@ -71,6 +72,22 @@ def rows_touched(engine: Engine, read: Callable[[], object]) -> int:
         plans = json.loads(explained) if isinstance(explained, str) else explained
         total += _rows_of(plans[0]["Plan"])
     return total
+
+
+def vacuum(connection: Connection, table: str) -> None:
+    """Vacuum and analyze a table until all its pages are known to be visible to everyone.
+
+    They are not as long as any transaction in the database is older, such as one of autovacuum: then the planner takes
+    no index alone for an answer.
+    """
+    unseen = text("""SELECT coalesce(sum(c.relpages - c.relallvisible), 0) FROM pg_class c
+        JOIN pg_partition_tree(CAST(:table AS regclass)) t ON t.relid = c.oid AND t.isleaf""")
+    for _ in range(50):
+        connection.exec_driver_sql(f"VACUUM ANALYZE {table}")
+        if not connection.execute(unseen, {"table": table}).scalar_one():
+            return
+        sleep(0.2)
+    raise RuntimeError(f"a transaction has kept {table} from being vacuumed for ten seconds")
 
 
 def _rows_of(plan: dict[str, Any]) -> int:
