@@ -14,7 +14,7 @@ from eventlog.blobs import Blob
 from eventlog.blobs.postgres import without_flush
 from eventlog.codec import EncodedAppend, encode_append
 from eventlog.database import is_connection_lost
-from eventlog.errors import FlywheelError
+from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import (
     AnyEvent,
     Applied,
@@ -147,7 +147,8 @@ class Capture:
                 blobs = [blob for each in ready if each.is_first is are_new for blob in each.blobs]
                 without_flush(self.house.blobs, are_new=are_new).put(blobs)
         except (FlywheelError, SQLAlchemyError, ValueError) as problem:
-            if len(answered) == 1 or is_connection_lost(problem):
+            is_down = isinstance(problem, LogUnavailable) or is_connection_lost(problem)
+            if len(answered) == 1 or is_down:
                 return [problem] * len(answered)
             return [self.record_each([each])[0] for each in answered]  # one has a fault: nothing was appended
         return self._append(ready)

@@ -74,6 +74,24 @@ def host(base: Base, made: dict[str, Path]) -> Iterator[Host]:
         yield opened
 
 
+def test_a_host_that_is_closed_gives_the_memory_of_its_model_back(
+    base: Base, made: dict[str, Path], saved: list[Checkpoint]
+) -> None:
+    file = made[base.digest]
+
+    def mappings() -> int:
+        return Path("/proc/self/maps").read_text().count(str(file))
+
+    before = mappings()
+    with closing(Host(base.path, LlamaEngine(file))) as opened:
+        first = drawn(opened.base())
+        drawn(opened.adapted_model(saved[0].digest, made.__getitem__))
+        assert mappings() > before
+    assert mappings() == before
+    with closing(Host(base.path, LlamaEngine(file))) as again:
+        assert drawn(again.base()) == first
+
+
 def test_adapters_are_swapped_on_one_model_and_the_base_comes_back(
     host: Host, made: dict[str, Path], saved: list[Checkpoint]
 ) -> None:

@@ -32,11 +32,15 @@ class Counting:
         self.broken = broken
         self.let = Event()
         self.problem: Exception | None = None
+        self.is_closed = False
 
     most_kept = 1000
 
     def new_cells(self, _weights: str, _kept: Beginnings) -> Cells:
         return Cells()
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def attach(self, _adapter: Adapter) -> None:
         if self.problem is not None:
@@ -68,6 +72,15 @@ def drawing(network: Counting) -> Iterator[Batches]:
     with closing(Batches("tiny", lambda: cast("Network", network))) as batches:
         yield batches
         network.let.set()
+
+
+def test_the_weights_are_freed_once_nobody_draws_any_more() -> None:
+    network = Counting()
+    network.let.set()
+    with drawing(network) as batches:
+        batches.draw(ask("base")).result(10)
+        assert not network.is_closed
+    assert network.is_closed
 
 
 @pytest.mark.parametrize("broken", ["early", "late"])

@@ -45,6 +45,7 @@ class Context:
     def __init__(self, library: Library, file: Path, cells: int, threads: int, cache: CacheType = "f32") -> None:
         self.cells = cells
         self._c = library.c
+        self._batch: Any = None
         self._model = self._c.llama_model_load_from_file(str(file).encode(), self._c.llama_model_default_params())
         if not self._model:
             raise BaseUnfit(path=file, actual="llama.cpp cannot load it", expected="a complete GGUF file of a model")
@@ -122,6 +123,9 @@ class Context:
 
     def close(self) -> None:
         """Free the context and the model, with the adapters on it."""
+        if self._batch is not None:
+            self._c.llama_batch_free(self._batch)
+            self._batch = None
         if self._context:
             self._c.llama_free(self._context)
         self._c.llama_model_free(self._model)

@@ -115,6 +115,12 @@ class LlamaNetwork:
         if weights.handle is not None:
             weights.pool.context.free_adapter(weights.handle)
 
+    def close(self) -> None:
+        """See Network."""
+        for context in {id(each.pool.context): each.pool.context for each in self._loaded.values()}.values():
+            context.close()
+        self._loaded.clear()
+
     def read(self, weights: str, cells: SequenceRows, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """See Network."""
         sequence, last = cells.sequence(row), len(ids) - 1

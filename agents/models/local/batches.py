@@ -136,6 +136,8 @@ class Batches:
         while True:
             try:
                 if not self._turn():
+                    if self._network is not None:
+                        self._network.close()
                     return
             except Exception as problem:  # noqa: BLE001 waiting callers get the error, the next request is served
                 self._fail(self._translate_error(problem))

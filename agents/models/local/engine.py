@@ -88,6 +88,10 @@ class Network(Protocol):
         """Remove an adapter from memory."""
         ...
 
+    def close(self) -> None:
+        """Free all weights and cells. Nothing is asked of it afterwards."""
+        ...
+
     def read(self, weights: str, cells: Any, row: int, ids: Sequence[int], first: int, /) -> NDArray[Any]:
         """Read the tokens of a row from position `first` on. Returns the logits of the next token."""
         ...

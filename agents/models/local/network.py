@@ -92,6 +92,9 @@ class TransformersNetwork:
         self._wear(next(name for name in self._peft.peft_config if name != digest))  # PEFT warns of an active one
         self._peft.delete_adapter(digest)
 
+    def close(self) -> None:
+        """See Network. The tensors are freed with it."""
+
     def read(self, weights: str, cells: Cells, row: int, ids: Sequence[int], first: int) -> NDArray[Any]:
         """Read the tokens of a row from position `first` on. Returns the logits of the next token."""
         import torch
