@@ -78,7 +78,7 @@ def open_engine(
             parsed,
             hide_parameters=True,
             pool_size=pool_size,
-            max_overflow=MOST_CONNECTIONS - pool_size,
+            max_overflow=max(0, MOST_CONNECTIONS - pool_size),
             pool_pre_ping=patience is not None,
             execution_options={"project_schema": schema},
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from threading import Lock
 from time import sleep
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -28,6 +28,8 @@ from .group_commit import MOST_WAITING, GroupCommit
 from .markers import find_markers
 from .statements import choose_statement, stored_row
 from .store import START, Acceptance, Append, Outcome, Position, Recorded, Rejected, Stored, Until
+
+T = TypeVar("T")
 
 _BATCH = 1000
 _MOST = 2**62
@@ -106,17 +108,19 @@ class PostgresStore:
         """Commit in one transaction. Retries once on a lost connection, which the append keys make safe."""
         if self.session is not None:
             return self._try_in_session(self.session, requests, together=together)
+        return self._try_twice(lambda cursor: _write(cursor, requests, together=together))
+
+    def _try_twice(self, act: Callable[[Cursor], T]) -> T:
+        """What `act` returns; on a lost connection it is tried once more, on a new one."""
         try:
-            return self._try_append(requests, together=together)
+            with single_statements(self.engine) as cursor:
+                return act(cursor)
         except DBAPIError as error:
             if not error.connection_invalidated:
                 raise
             self.engine.dispose()  # the pool's other connections were lost too
-        return self._try_append(requests, together=together)
-
-    def _try_append(self, requests: Sequence[EncodedAppend], *, together: bool) -> Sequence[Outcome]:
         with single_statements(self.engine) as cursor:
-            return _write(cursor, requests, together=together)
+            return act(cursor)
 
     def _try_in_session(
         self, session: LockingSession, requests: Sequence[EncodedAppend], *, together: bool
@@ -193,8 +197,8 @@ class PostgresStore:
 
     def may_hold(self, types: Sequence[str], *, after: Position) -> bool:
         """True if there is an event of one of these types after a position, or if archived events may be one."""
-        with single_statements(self.engine) as cursor:
-            found = cursor.execute(holding_statement(tuple(types)), {"after": after}, prepare=True).fetchone()
+        statement = holding_statement(tuple(types))
+        found = self._try_twice(lambda cursor: cursor.execute(statement, {"after": after}, prepare=True).fetchone())
         return found is None or bool(found[0])
 
     def first_of(self, stream: str) -> Recorded | None:

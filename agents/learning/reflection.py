@@ -21,6 +21,9 @@ from .quoting import LONGEST, clean_text, quote_text
 from .step_words import say_step
 
 SAMPLING: Final = Sampling(temperature_micro=0, max_tokens=300)
+MOST_TOKENS_OF_TEXT: Final = 100
+"""Most tokens of a lesson as plain text, which are to be at most 40 words: all of them are the lesson."""
+
 MOST_OF_A_SORT: Final = 2
 """Most failed transcripts, and most passed ones, that the model reads."""
 
@@ -56,7 +59,9 @@ def reflection_request(
     has_schema = model.offers.schema
     system = ChatMessage("system", (SYSTEM if has_schema else SYSTEM_OF_TEXT,))
     messages = (system, ChatMessage("user", ("\n".join(lines),)))
-    return CompletionRequest(messages, SAMPLING, answer_schema(Reflected) if has_schema else None)
+    if has_schema:
+        return CompletionRequest(messages, SAMPLING, answer_schema(Reflected))
+    return CompletionRequest(messages, SAMPLING.model_copy(update={"max_tokens": MOST_TOKENS_OF_TEXT}))
 
 
 def read_lesson(

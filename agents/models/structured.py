@@ -51,14 +51,14 @@ def read_text(model: Model, sample: Sample, shape: type[BaseModel]) -> str:
     """The one text of an answer: the only field of a `shape`, or all that a model said which offers no schemas.
 
     Such a model is asked for the text alone: a small one hardly ever writes valid JSON unforced. Empty where it answers
-    NOTHING. Raises AnswerUnstructured.
+    NOTHING. Raises AnswerUnstructured, also for JSON of another shape.
     """
     try:
         (found,) = read_as(model.name, sample, shape).model_dump().values()
     except AnswerUnstructured:
-        if model.offers.schema:
-            raise
         found = _without_fence(sample.text)
+        if model.offers.schema or found.lstrip().startswith("{"):
+            raise
     said = str(found).strip()
     return "" if said.strip(".'\"").casefold() == NOTHING else said
 

@@ -24,7 +24,7 @@ from projections.runs import OUTSIDE
 from ..house import House
 from ..serving.adapter_upstream import proxied_upstream
 from ..serving.call_terms import CallTerms, configured_terms, local_terms
-from ..serving.calls import ModelCall, read_object
+from ..serving.calls import READ_HERE, ModelCall, read_object
 from ..serving.capture import Capture, RunOpening
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import BadCall, PromptTooLarge, RunMisnamed, RunUnnamed, UpstreamAnswered
@@ -43,8 +43,6 @@ from .problems import error_status, retry_seconds
 
 ROLE: Final[TokenRole] = "ingest"
 NAME_MOST = 200
-READ_HERE: Final = 32 * 1024
-"""Bytes of a body that is read without a thread: its JSON takes less than a millisecond."""
 
 
 @asynccontextmanager
@@ -166,7 +164,7 @@ def _tell_memory(
     told = teller.tell_run(opening, call, site)
     if told.paragraph:
         body = dialect.advise(body, told.paragraph)
-        call = dialect.read_call(body)
+        call = replace(dialect.read_call(body), size=call.size)
     return with_memory(opening, told), body, call
 
 
@@ -180,7 +178,7 @@ async def _read_call(dialect: CallDialect, raw: bytes) -> tuple[dict[str, Any], 
 
     def read() -> tuple[dict[str, Any], ModelCall]:
         body = read_object(raw)
-        return body, dialect.read_call(body)
+        return body, replace(dialect.read_call(body), size=len(raw))
 
     return read() if len(raw) <= READ_HERE else await to_thread.run_sync(read)
 
@@ -198,11 +196,11 @@ async def _close_after(parts: Any, lease: ByteLease) -> AsyncIterator[bytes]:
 async def _admit_caller(request: Request, house: House) -> TokenState:
     """As `_admit`, by one statement for all calls that come at the same time."""
     key, _ = _key_of(request)
-    tokens: Together[str, TokenState | None] = request.app.state.tokens
-    found = await tokens.answer(key) if key else None
-    if found is None:
-        return await to_thread.run_sync(_admit, request, house)
-    return allow_token(request, house, found, ROLE)
+    if key:
+        tokens: Together[str, TokenState | None] = request.app.state.tokens
+        if (found := await tokens.answer(key)) is not None:
+            return allow_token(request, house, found, ROLE)
+    return await to_thread.run_sync(_admit, request, house)
 
 
 def _admit(request: Request, house: House) -> TokenState:

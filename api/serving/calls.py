@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 MICRO: Final = 1_000_000
+READ_HERE: Final = 32 * 1024
+"""Most bytes of a call's body that is read and recorded beside others: its JSON takes less than a millisecond."""
 UNBOUNDED: Final = 1_000_000
 """Recorded as `max_tokens` where the caller gives no bound: the largest number that the event holds."""
 
@@ -30,7 +32,8 @@ UNBOUNDED: Final = 1_000_000
 class ModelCall:
     """Call of a caller. `messages` are stored as they came, pictures in them by address; `asked` is the rest.
 
-    `distribution` and `has_processed_logprobs` say how its tokens were drawn, and are set when it was answered.
+    `size` is that of the body it came in, in bytes. `distribution` and `has_processed_logprobs` say how its tokens were
+    drawn, and are set when it was answered.
     """
 
     model: str
@@ -40,6 +43,7 @@ class ModelCall:
     is_streamed: bool
     is_constrained: bool
     asked: Mapping[str, Json]
+    size: int = 0
     distribution: Distribution | None = None
     has_processed_logprobs: bool = False
 

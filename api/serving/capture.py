@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
+from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from eventlog.blobs import Blob
 from eventlog.blobs.postgres import without_flush
 from eventlog.codec import EncodedAppend, encode_append
-from eventlog.database import is_connection_lost
 from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import (
     AnyEvent,
@@ -33,7 +33,7 @@ from eventlog.store import START, Append, Committed, Conflict, Outcome, Position
 from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of, proxy_actor
-from .calls import ModelAnswer, ModelCall
+from .calls import READ_HERE, ModelAnswer, ModelCall
 from .errors import RunClosed
 from .outside_facts import NOTHING, call_event, outside_start
 from .together import Together
@@ -42,6 +42,8 @@ from .tool_steps import steps_of_results
 EXECUTOR: Final = "proxy"
 _REMEMBERED: Final = 4096
 SWEEP: Final = "ext-proxy"
+_OWN_FAULTS: Final = (FlywheelError, ValueError, RecursionError, OSError, *BAD_DATA)
+"""Faults of one call: what it holds cannot be recorded, or its run cannot take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class _ReadyCall:
 
 @dataclass
 class Capture:
-    """Appends the calls of outside runs. Thread-safe; remembers where the latest runs stand."""
+    """Appends the calls of outside runs; remembers where the latest runs stand. Thread-safe but for `record`."""
 
     house: House
     served: Mapping[str, str]
@@ -134,24 +136,45 @@ class Capture:
     async def record(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> None:
         """Append one call with its blobs, and before it what it is the first to tell of tools that the agent used.
 
-        On return it is durable. Calls that are answered at the same time are appended together. Raises RunClosed,
-        LogUnavailable, and ValueError for what JSON cannot hold.
+        On return it is durable. Calls that are answered at the same time are appended together, but for those of large
+        prompts, which would hold the others up. Raises RunClosed, LogUnavailable, and ValueError for what JSON cannot
+        hold.
         """
-        await self._together.answer((opening, call, answer))
+        answered = (opening, call, answer)
+        if call.size <= READ_HERE:
+            await self._together.answer(answered)
+        elif (problem := (await to_thread.run_sync(self.record_each, [answered]))[0]) is not None:
+            raise problem
 
     def record_each(self, answered: Sequence[tuple[RunOpening, ModelCall, ModelAnswer]]) -> list[Exception | None]:
-        """Append calls as `record` does; for each None, or why it is not in the log."""
+        """Append calls as `record` does; for each None, or why it is not in the log.
+
+        Raises what concerns all of them, as an outage; then none is in the log.
+        """
+        refused: dict[int, Exception] = {}
+        ready: dict[int, _ReadyCall] = {}
+        for place, each in enumerate(answered):
+            try:
+                ready[place] = self._prepare(*each)
+            except LogUnavailable:
+                raise
+            except _OWN_FAULTS as problem:
+                refused[place] = problem
+        refused |= self._put(ready)
+        found = refused | self._append({place: each for place, each in ready.items() if place not in refused})
+        return [found[place] for place in range(len(answered))]
+
+    def _put(self, ready: Mapping[int, _ReadyCall]) -> dict[int, Exception]:
+        """Put the blobs of calls. Returns why those of some were refused, which takes no other with it."""
         try:
-            ready = [self._prepare(*each) for each in answered]
             for are_new in (True, False):
-                blobs = [blob for each in ready if each.is_first is are_new for blob in each.blobs]
+                blobs = [blob for each in ready.values() if each.is_first is are_new for blob in each.blobs]
                 without_flush(self.house.blobs, are_new=are_new).put(blobs)
-        except (FlywheelError, SQLAlchemyError, ValueError) as problem:
-            is_down = isinstance(problem, LogUnavailable) or is_connection_lost(problem)
-            if len(answered) == 1 or is_down:
-                return [problem] * len(answered)
-            return [self.record_each([each])[0] for each in answered]  # one has a fault: nothing was appended
-        return self._append(ready)
+        except BAD_DATA as problem:
+            if len(ready) == 1:
+                return dict.fromkeys(ready, problem)
+            return {place: problem for each in ready.items() for place, problem in self._put(dict([each])).items()}
+        return {}
 
     def _prepare(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> _ReadyCall:
         event, blobs = call_event(opening.run, call, answer, self.served)
@@ -166,19 +189,21 @@ class Capture:
     def lose(self, problem: FlywheelError) -> None:
         """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
 
-    def _append(self, ready: Sequence[_ReadyCall]) -> list[Exception | None]:
-        """Append each call at its run's next number, those of different runs together; for each None, or its error.
+    def _append(self, ready: Mapping[int, _ReadyCall]) -> dict[int, Exception | None]:
+        """Append each call at its run's next number, all in one transaction; for each None, or its error.
 
-        Who lost a race against another call of the run takes the number after it.
+        Who lost a race against another process takes the number after it.
         """
         found: dict[int, Exception | None] = {}
-        while left := [place for place in range(len(ready)) if place not in found]:
-            first_of = {_key(ready[place].opening): place for place in reversed(left)}
-            asked: dict[int, tuple[EncodedAppend, Callable[[Committed], RunProgress]]] = {}
-            for place in sorted(first_of.values()):
+        while left := {place: each for place, each in ready.items() if place not in found}:
+            asked: dict[int, tuple[EncodedAppend, RunProgress]] = {}
+            ahead: dict[tuple[str, str], RunProgress] = {}  # where runs stand once the calls before are appended
+            for place, each in left.items():
+                key = _key(each.opening)
                 try:
-                    asked[place] = _next_append(ready[place], self._progress(ready[place].opening))
-                except (FlywheelError, SQLAlchemyError) as problem:
+                    asked[place] = _next_append(each, ahead.get(key) or self._progress(each.opening))
+                    ahead[key] = asked[place][1]
+                except (*_OWN_FAULTS, SQLAlchemyError) as problem:
                     found[place] = problem
             outcomes = self._try_append([append for append, _ in asked.values()])
             for (place, (_, after)), outcome in zip(asked.items(), outcomes, strict=True):
@@ -186,9 +211,9 @@ class Capture:
                     self._forget(ready[place].opening)
                     continue
                 if isinstance(outcome, Committed):
-                    self._remember(ready[place].opening, after(outcome))
+                    self._remember(ready[place].opening, replace(after, position=outcome.last))
                 found[place] = outcome if isinstance(outcome, Exception) else None
-        return [found[place] for place in range(len(ready))]
+        return found
 
     def _try_append(self, appends: Sequence[EncodedAppend]) -> list[Outcome | Exception]:
         """What became of each; where the database refuses data of one, of each by itself."""
@@ -242,21 +267,18 @@ class Capture:
         return start.model_copy(update={"artifact": artifact, "applied": opening.applied})
 
 
-def _next_append(ready: _ReadyCall, known: RunProgress) -> tuple[EncodedAppend, Callable[[Committed], RunProgress]]:
+def _next_append(ready: _ReadyCall, known: RunProgress) -> tuple[EncodedAppend, RunProgress]:
     """The append of a call where its run stands so, without steps that another call told, and where it stands after.
 
-    Raises UnstorableText.
+    The position after is known once it is committed. Raises UnstorableText.
     """
     fresh = [step for step in ready.steps if step.told_by not in known.told]
     taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
     events: tuple[AnyEvent, ...] = (*taken, ready.event.model_copy(update={"index": known.calls}))
     opening, told = ready.opening, known.told | {step.told_by for step in fresh if step.told_by is not None}
-
-    def after(outcome: Committed) -> RunProgress:
-        return RunProgress(outcome.version, known.calls + 1, outcome.last, known.steps + len(fresh), told)
-
+    version, steps = known.version + len(events), known.steps + len(fresh)
     append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
-    return encode_append(append), after
+    return encode_append(append), RunProgress(version, known.calls + 1, known.position, steps, told)
 
 
 def _after(found: RunProgress, recorded: Recorded) -> RunProgress:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,12 +25,17 @@ class Together(Generic[T, R]):
         self._running: asyncio.Task[None] | None = None
 
     async def answer(self, item: T) -> R:
-        """What `work`, begun after this call, answers for an item. Raises what `work` raises."""
+        """What `work`, begun after this call, answers for an item. Raises what `work` raises.
+
+        A caller that is cancelled in an AnyIO scope waits for it all the same, as for a thread.
+        """
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        return await future
+        with CancelScope(shield=True):
+            await future
+        return future.result()
 
     async def _run(self) -> None:
         batch: list[tuple[T, asyncio.Future[R]]] = []
@@ -42,6 +47,7 @@ class Together(Generic[T, R]):
             self._running = None
             for _, future in (*batch, *self._waiting):  # none is left unless the loop is being closed
                 future.cancel()
+            self._waiting.clear()
 
     async def _settle(self, batch: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
         working = to_thread.run_sync(self._work, [item for item, _ in batch])

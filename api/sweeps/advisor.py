@@ -51,7 +51,7 @@ class Advisor:
         kind = type(failure).__name__
         if kind not in self.told:
             self.told.add(kind)
-            self.tell(f"recovery continues without its model {self.name}; {kind}: {failure}")
+            self.tell(f"recovery goes on without an answer of {self.name}; {kind}: {failure}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Annotated, Final
 
 import httpx2
@@ -186,21 +186,27 @@ def _call(address: Address, callers: int, number: int, run: str) -> tuple[list[f
 
     Before these each makes one call that is not counted and opens its connection: those of the turn before are closed.
     """
-    are_open = Barrier(callers + 1)
+    are_open = Barrier(callers)
 
-    def caller(place: int) -> list[float]:
+    def caller(place: int) -> tuple[float, list[float], float]:
         with httpx2.Client(timeout=60, headers={"Authorization": f"Bearer {address.key}"}) as client:
             own = address.url_of(f"{run}-{place}")
-            _ask(client, own)
+            try:
+                _ask(client, own)
+            except BaseException:
+                are_open.abort()  # the others would wait for this one
+                raise
             are_open.wait(60)
-            return [_timed(lambda: _ask(client, own)) for _ in range(number // callers)]
+            began = time.perf_counter()
+            return began, [_timed(lambda: _ask(client, own)) for _ in range(number // callers)], time.perf_counter()
 
     with ThreadPoolExecutor(callers) as pool:
         waiting = [pool.submit(caller, place) for place in range(callers)]
-        are_open.wait(60)
-        began = time.perf_counter()
-        took = [seconds for each in waiting for seconds in each.result()]
-        return took, time.perf_counter() - began
+    problems = [problem for each in waiting if (problem := each.exception()) is not None]
+    for problem in sorted(problems, key=lambda each: isinstance(each, BrokenBarrierError)):
+        raise problem  # the cause before those that waited for it
+    begun, took, ended = zip(*(each.result() for each in waiting), strict=True)
+    return [seconds for each in took for seconds in each], max(ended) - min(begun)
 
 
 def _ask(client: httpx2.Client, url: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy.exc import DataError
@@ -12,6 +14,8 @@ from api.serving.calls import ModelAnswer, ModelCall
 from api.serving.capture import Capture, RunOpening
 from api.serving.dialects import CHAT
 from api.serving.errors import RunClosed
+from api.tokens import issue, revoke
+from eventlog.blobs import Blob
 from eventlog.codec import EncodedAppend
 from eventlog.errors import UnstorableText
 from eventlog.events import ModelCalled, RunMissing
@@ -42,15 +46,27 @@ def calls_of(house: House, run: str) -> list[ModelCalled]:
     return [each.event for each in house.store.read(stream=f"run/{run}") if isinstance(each.event, ModelCalled)]
 
 
-def test_each_call_gets_the_next_number_of_its_run_also_beside_another_of_the_same(empty_house: House) -> None:
+def test_calls_of_a_burst_are_one_transaction_and_each_gets_the_next_number_of_its_run(empty_house: House) -> None:
     capture = opened(empty_house, "ext-1", "ext-2")
     runs = ["ext-1", "ext-2", "ext-1", "ext-1"]
+    commits = empty_house.store.group.counts.commits
     assert capture.record_each([asked(run) for run in runs]) == [None] * 4
+    assert empty_house.store.group.counts.commits == commits + 1
     assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2]
     assert [each.index for each in calls_of(empty_house, "ext-2")] == [0]
-    commits = empty_house.store.group.counts.commits
+    last = max(each.position for each in empty_house.store.read(stream="run/ext-1"))
+    assert capture.position_of(opening("ext-1")) == last
     assert capture.record_each([asked("ext-1"), asked("ext-2")]) == [None, None]
-    assert empty_house.store.group.counts.commits == commits + 1
+    assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2, 3]
+
+
+def test_calls_of_a_run_that_another_process_records_too_take_the_numbers_after_its_own(empty_house: House) -> None:
+    here, there = opened(empty_house, "ext-1", "ext-2"), opened(empty_house, "ext-1")
+    assert here.record_each([asked("ext-1")]) == [None]
+    assert there.record_each([asked("ext-1"), asked("ext-1")]) == [None, None]
+    assert here.record_each([asked("ext-1"), asked("ext-2"), asked("ext-1")]) == [None] * 3
+    assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2, 3, 4]
+    assert [each.index for each in calls_of(empty_house, "ext-2")] == [0]
 
 
 def test_a_call_that_cannot_be_recorded_takes_no_other_with_it(empty_house: House) -> None:
@@ -81,3 +97,82 @@ def test_where_the_database_refuses_data_of_one_the_others_are_appended(
     found = capture.record_each([asked(run) for run in ("ext-1", "ext-2", "ext-3")])
     assert [type(each) for each in found] == [type(None), DataError, type(None)]
     assert [len(calls_of(empty_house, run)) for run in ("ext-1", "ext-2", "ext-3")] == [1, 0, 1]
+
+
+def test_where_the_database_refuses_blobs_of_one_the_others_are_appended(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, refused = type(empty_house.blobs).put, "How much is it?"
+
+    def refuse(blobs: Any, given: Sequence[Blob]) -> object:
+        if any(refused.encode() in blob.body for blob in given):
+            raise DataError("a statement", {}, Exception("refused"))
+        return put(blobs, given)
+
+    capture = opened(empty_house, "ext-1", "ext-2", "ext-3")
+    monkeypatch.setattr(type(empty_house.blobs), "put", refuse)
+    odd = CHAT.read_call({"model": "m", "messages": [{"role": "user", "content": refused}]})
+    found = capture.record_each([asked("ext-1"), (opening("ext-2"), odd, ANSWER), asked("ext-3")])
+    assert [type(each) for each in found] == [type(None), DataError, type(None)]
+    assert [len(calls_of(empty_house, run)) for run in ("ext-1", "ext-2", "ext-3")] == [1, 0, 1]
+
+
+def test_an_outage_is_met_once_for_all_and_nothing_is_recorded_that_may_be_tried_again(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture, tries = opened(empty_house, "ext-1", "ext-2"), []
+
+    def fail(_: object, given: Sequence[Blob]) -> None:
+        tries.append(len(given))
+        raise OSError("the object store does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(empty_house.blobs), "put", fail)
+        with pytest.raises(OSError, match="does not answer"):
+            capture.record_each([asked("ext-1"), asked("ext-2"), asked("ext-1")])
+    assert len(tries) == 1
+    assert capture.record_each([asked("ext-1"), asked("ext-2")]) == [None, None]
+    assert [len(calls_of(empty_house, run)) for run in ("ext-1", "ext-2")] == [1, 1]
+
+
+def test_a_run_that_cannot_be_read_is_that_calls_fault_alone(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = opened(empty_house, "ext-1")
+    read = PostgresStore.read
+
+    def fail(store: PostgresStore, **asked_for: Any) -> object:
+        if asked_for.get("stream") == "run/ext-2":
+            raise RecursionError("nested too deeply")
+        return read(store, **asked_for)
+
+    monkeypatch.setattr(PostgresStore, "read", fail)
+    found = capture.record_each([asked("ext-2"), asked("ext-1"), asked("ext-3")])
+    assert [type(each) for each in found] == [RecursionError, type(None), RunClosed]
+    assert len(calls_of(empty_house, "ext-1")) == 1
+
+
+def test_of_tokens_that_are_checked_together_each_has_its_own_answer(empty_house: House) -> None:
+    first, second, gone = (issue(empty_house.store, name, "test") for name in ("first", "second", "gone"))
+    known = empty_house.known_tokens
+    known.keep(empty_house.views())
+    found = known.find_each([second, "fw_unknown", gone, first])
+    assert [None if each is None else each.token for each in found] == ["second", None, "gone", "first"]
+    revoke(empty_house.store, empty_house.views(), "gone", "a test", "test")
+    assert known.find_each([second, gone]) == [None, None]
+    known.keep(empty_house.views())
+    found = known.find_each([second, gone, first])
+    assert [None if each is None else each.token for each in found] == ["second", None, "first"]
+
+
+def test_a_check_of_tokens_outlives_a_lost_connection(empty_house: House) -> None:
+    token = issue(empty_house.store, "agent", "test")
+    known = empty_house.known_tokens
+    known.keep(empty_house.views())
+    with empty_house.store.engine.connect() as kept:
+        lost = kept.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+    with empty_house.store.engine.connect() as kept, empty_house.store.engine.connect() as killing:
+        assert kept.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() == lost
+        kept.rollback()
+        killing.exec_driver_sql(f"SELECT pg_terminate_backend({lost}, 5000)")
+    assert [each and each.token for each in known.find_each([token])] == ["agent"]

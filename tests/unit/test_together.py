@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from threading import Event
 
+import anyio
 import pytest
 
 from api.serving.together import Together
@@ -81,3 +82,39 @@ def test_a_caller_that_leaves_takes_no_answer_from_the_others() -> None:
             await leaving
 
     asyncio.run(main())
+
+
+def test_a_caller_whose_scope_is_cancelled_has_its_item_answered_before_it_leaves() -> None:
+    async def main() -> None:
+        working = Working()
+        together = Together(working)
+        first = start(together, [1])
+        await begun(working, 1)
+        async with anyio.create_task_group() as group:
+            group.start_soon(together.answer, 2)
+            await asyncio.sleep(0.01)
+            group.cancel_scope.cancel()
+            asyncio.get_running_loop().call_later(0.02, working.may_go.set)
+        assert working.batches == [[1], [2]]
+        assert await first[0] == 2
+
+    asyncio.run(main())
+
+
+def test_once_its_loop_was_closed_under_it_no_item_of_before_is_answered() -> None:
+    working = Working()
+    together = Together(working)
+
+    async def leave() -> None:
+        start(together, [1])
+        await begun(working, 1)
+        start(together, [2])
+        await asyncio.sleep(0.01)
+        working.may_go.set()
+
+    async def again() -> int:
+        return await together.answer(3)
+
+    asyncio.run(leave())
+    assert asyncio.run(again()) == 6
+    assert working.batches == [[1], [3]]

@@ -133,14 +133,14 @@ class Batches:
                 self._thread.start()
 
     def _run(self) -> None:
-        while True:
+        is_open = True
+        while is_open:
             try:
-                if not self._turn():
-                    if self._network is not None:
-                        self._network.close()
-                    return
+                is_open = self._turn()
             except Exception as problem:  # noqa: BLE001 waiting callers get the error, the next request is served
                 self._fail(self._translate_error(problem))
+        if self._network is not None:
+            self._network.close()
 
     def _turn(self) -> bool:
         """Take queued work, and sample a token for every row. False once closed."""

@@ -1,0 +1,57 @@
+"""Reflection: how a model is asked for one lesson, and what becomes of its answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.learning.reflection import MOST_TOKENS_OF_TEXT, SAMPLING, read_lesson, reflection_request
+from agents.models.errors import AnswerUnstructured
+from agents.models.model import Completion, Offers, Sample
+from agents.models.scripted import Scripted
+from tests.unit.test_agent_samples import template
+from tests.unit.test_evolution import told
+from tests.unit.test_retrieval import SITE
+
+TASK = template().model_copy(update={"instruction": "Ask for the dentist.", "cluster": "desk"})
+WITH_SCHEMAS = Scripted(["{}"])
+PLAIN = Scripted([""], offers=Offers(logprobs=True, token_ids=True, seed=True, images=False, schema=False))
+RUNS = [told("r1", passed=False), told("r2", passed=True)]
+
+
+def answer(text: str) -> Completion:
+    return Completion("m", (Sample(text, "stop"),), 1, 1)
+
+
+def test_a_model_with_schemas_is_asked_for_json_and_one_without_for_the_text_alone() -> None:
+    asked, plain = (reflection_request(model, TASK, RUNS, ["Read first."]) for model in (WITH_SCHEMAS, PLAIN))
+    assert asked.schema is not None
+    assert plain.schema is None
+    assert "JSON" in asked.messages[0].text
+    assert "JSON" not in plain.messages[0].text
+    assert asked.messages[1:] == plain.messages[1:]
+    assert [each.sampling.max_tokens for each in (asked, plain)] == [SAMPLING.max_tokens, MOST_TOKENS_OF_TEXT]
+
+
+@pytest.mark.parametrize("said", ["Look first.", "\n Look\nfirst.\n", json.dumps({"lesson": "Look first."})])
+def test_the_whole_answer_of_a_model_without_schemas_is_the_lesson(said: str) -> None:
+    found = read_lesson(PLAIN, answer(said), SITE, TASK, ("r1",))
+    assert found is not None
+    assert (found.kind, found.text, found.occasion.cluster, found.source) == (
+        "recipe",
+        "Look first.",
+        "desk",
+        "recovery",
+    )
+
+
+@pytest.mark.parametrize("said", ["none", " None.\n", "", "…", json.dumps({"lesson": ""})])
+def test_a_model_may_say_that_nothing_can_be_learned(said: str) -> None:
+    assert read_lesson(PLAIN, answer(said), SITE, TASK, ("r1",)) is None
+
+
+def test_an_answer_of_another_form_than_was_asked_is_no_lesson() -> None:
+    for model, said in ((WITH_SCHEMAS, "Look first."), (PLAIN, '{"lesson": "Look fir'), (PLAIN, '{"rule": "Look."}')):
+        with pytest.raises(AnswerUnstructured, match="Reflected"):
+            read_lesson(model, answer(said), SITE, TASK, ("r1",))
