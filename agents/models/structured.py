@@ -17,7 +17,8 @@ B = TypeVar("B", bound=BaseModel)
 NOTHING: Final = "none"
 """What a model that is asked for a text alone answers where it has nothing to say."""
 
-_FENCE = re.compile(r"^\s*```(?:json|text)?\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE = re.compile(r"^\s*```(?:json|text)?\s*\n(.*?)(?:\n?\s*```\s*)?$", re.DOTALL)
+"""A code fence, also one that was cut off before its end."""
 
 
 def answer_schema(shape: type[BaseModel]) -> Schema:
@@ -57,7 +58,7 @@ def read_text(model: Model, sample: Sample, shape: type[BaseModel]) -> str:
         (found,) = read_as(model.name, sample, shape).model_dump().values()
     except AnswerUnstructured:
         found = _without_fence(sample.text)
-        if model.offers.schema or found.lstrip().startswith("{"):
+        if model.offers.schema or found.lstrip().startswith(("{", "[")):
             raise
     said = str(found).strip()
     return "" if said.strip(".'\"").casefold() == NOTHING else said

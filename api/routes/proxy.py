@@ -23,9 +23,10 @@ from projections.runs import OUTSIDE
 
 from ..house import House
 from ..serving.adapter_upstream import proxied_upstream
+from ..serving.call_appends import RunOpening
 from ..serving.call_terms import CallTerms, configured_terms, local_terms
 from ..serving.calls import READ_HERE, ModelCall, read_object
-from ..serving.capture import Capture, RunOpening
+from ..serving.capture import Capture
 from ..serving.dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from ..serving.errors import BadCall, PromptTooLarge, RunMisnamed, RunUnnamed, UpstreamAnswered
 from ..serving.forwarding import Forwarding

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
 
-from anyio import to_thread
+from anyio import CancelScope, to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
-from eventlog.blobs import Blob
 from eventlog.blobs.postgres import without_flush
-from eventlog.codec import EncodedAppend, encode_append
+from eventlog.codec import EncodedAppend
 from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import (
-    AnyEvent,
-    Applied,
     Artifact,
-    Memory,
-    ModelCalled,
     RewardGraded,
     RunFinished,
     RunMissing,
@@ -28,11 +23,12 @@ from eventlog.events import (
     StepTaken,
 )
 from eventlog.group_commit import BAD_DATA
-from eventlog.store import START, Append, Committed, Conflict, Outcome, Position, Recorded
+from eventlog.store import START, Append, Committed, Position, Repeated
 
 from ..errors import OthersRun
 from ..house import House
-from ..run_owners import actors_of, proxy_actor
+from ..run_owners import actors_of
+from .call_appends import ReadyCall, RunOpening, RunProgress, next_append, progress_after
 from .calls import READ_HERE, ModelAnswer, ModelCall
 from .errors import RunClosed
 from .outside_facts import NOTHING, call_event, outside_start
@@ -42,55 +38,8 @@ from .tool_steps import steps_of_results
 EXECUTOR: Final = "proxy"
 _REMEMBERED: Final = 4096
 SWEEP: Final = "ext-proxy"
-_OWN_FAULTS: Final = (FlywheelError, ValueError, RecursionError, OSError, *BAD_DATA)
+_OWN_FAULTS: Final = (FlywheelError, ValueError, RecursionError, *BAD_DATA)
 """Faults of one call: what it holds cannot be recorded, or its run cannot take it."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunOpening:
-    """A caller's description of a run that it begins; `group` joins the runs of one instance of a task.
-
-    `weights` are those of the model that it calls first, `memory` is what it is told of (None: no memory is known of
-    it), and `applied` are the pieces of it.
-    """
-
-    run: str
-    token: str
-    group: str
-    task: str
-    weights: str = "base"
-    memory: Memory | None = None
-    applied: tuple[Applied, ...] = ()
-
-    @property
-    def actor(self) -> str:
-        """Actor of the run's events: the proxy for the holder of a token."""
-        return proxy_actor(self.token)
-
-
-@dataclass(frozen=True, slots=True)
-class RunProgress:
-    """The version of a run's stream, the numbers of its next call and step, and the position of its last event.
-
-    `told` are the messages whose results of tools are steps already.
-    """
-
-    version: int
-    calls: int
-    position: Position
-    steps: int = 0
-    told: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadyCall:
-    """A call whose blobs may be put, and the steps that it is the first to tell of; none of a run's `is_first` call."""
-
-    opening: RunOpening
-    event: ModelCalled
-    steps: Sequence[StepTaken]
-    blobs: Sequence[Blob]
-    is_first: bool
 
 
 @dataclass
@@ -143,7 +92,10 @@ class Capture:
         answered = (opening, call, answer)
         if call.size <= READ_HERE:
             await self._together.answer(answered)
-        elif (problem := (await to_thread.run_sync(self.record_each, [answered]))[0]) is not None:
+            return
+        with CancelScope(shield=True):
+            (problem,) = await to_thread.run_sync(self.record_each, [answered])
+        if problem is not None:
             raise problem
 
     def record_each(self, answered: Sequence[tuple[RunOpening, ModelCall, ModelAnswer]]) -> list[Exception | None]:
@@ -152,7 +104,7 @@ class Capture:
         Raises what concerns all of them, as an outage; then none is in the log.
         """
         refused: dict[int, Exception] = {}
-        ready: dict[int, _ReadyCall] = {}
+        ready: dict[int, ReadyCall] = {}
         for place, each in enumerate(answered):
             try:
                 ready[place] = self._prepare(*each)
@@ -164,8 +116,8 @@ class Capture:
         found = refused | self._append({place: each for place, each in ready.items() if place not in refused})
         return [found[place] for place in range(len(answered))]
 
-    def _put(self, ready: Mapping[int, _ReadyCall]) -> dict[int, Exception]:
-        """Put the blobs of calls. Returns why those of some were refused, which takes no other with it."""
+    def _put(self, ready: Mapping[int, ReadyCall]) -> dict[int, Exception]:
+        """Put the blobs of calls. Returns why the database refused data of some, which takes no other with it."""
         try:
             for are_new in (True, False):
                 blobs = [blob for each in ready.values() if each.is_first is are_new for blob in each.blobs]
@@ -176,7 +128,7 @@ class Capture:
             return {place: problem for each in ready.items() for place, problem in self._put(dict([each])).items()}
         return {}
 
-    def _prepare(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> _ReadyCall:
+    def _prepare(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> ReadyCall:
         event, blobs = call_event(opening.run, call, answer, self.served)
         known = self._progress(opening)
         is_first = not known.calls  # later ones tell again what earlier ones told
@@ -184,45 +136,48 @@ class Capture:
         if not is_first:  # what a first call tells was not done in this run
             steps, more = steps_of_results(opening.run, call.messages, [blob.digest for blob in blobs])
             blobs = (*blobs, *more)
-        return _ReadyCall(opening, event, steps, blobs, is_first)
+        return ReadyCall(opening, event, steps, blobs, is_first)
 
     def lose(self, problem: FlywheelError) -> None:
         """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
 
-    def _append(self, ready: Mapping[int, _ReadyCall]) -> dict[int, Exception | None]:
-        """Append each call at its run's next number, all in one transaction; for each None, or its error.
+    def _append(self, ready: Mapping[int, ReadyCall]) -> dict[int, Exception | None]:
+        """Append calls in one transaction, those of a run at its next numbers; for each None, or its error.
 
-        Who lost a race against another process takes the number after it.
+        A run that was appended to meanwhile is read anew.
         """
         found: dict[int, Exception | None] = {}
         while left := {place: each for place, each in ready.items() if place not in found}:
-            asked: dict[int, tuple[EncodedAppend, RunProgress]] = {}
-            ahead: dict[tuple[str, str], RunProgress] = {}  # where runs stand once the calls before are appended
-            for place, each in left.items():
-                key = _key(each.opening)
+            asked: list[tuple[Mapping[int, ReadyCall], EncodedAppend, RunProgress]] = []
+            for calls in _by_run(left):
                 try:
-                    asked[place] = _next_append(each, ahead.get(key) or self._progress(each.opening))
-                    ahead[key] = asked[place][1]
+                    known = self._progress(next(iter(calls.values())).opening)
+                    asked.append((calls, *next_append(list(calls.values()), known)))
                 except (*_OWN_FAULTS, SQLAlchemyError) as problem:
-                    found[place] = problem
-            outcomes = self._try_append([append for append, _ in asked.values()])
-            for (place, (_, after)), outcome in zip(asked.items(), outcomes, strict=True):
-                if isinstance(outcome, Conflict):
-                    self._forget(ready[place].opening)
-                    continue
-                if isinstance(outcome, Committed):
-                    self._remember(ready[place].opening, replace(after, position=outcome.last))
-                found[place] = outcome if isinstance(outcome, Exception) else None
+                    found |= self._append_alone(calls, problem)
+            try:
+                outcomes = self.house.store.append_encoded([append for _, append, _ in asked])
+            except BAD_DATA as problem:
+                return found | self._append_alone({place: left[place] for place in left if place not in found}, problem)
+            except (FlywheelError, SQLAlchemyError) as problem:
+                return dict.fromkeys(left, problem) | found
+            for (calls, _, after), outcome in zip(asked, outcomes, strict=True):
+                opening = next(iter(calls.values())).opening
+                if isinstance(outcome, Committed | Repeated):
+                    self._remember(opening, replace(after, position=outcome.last))
+                    found |= dict.fromkeys(calls)
+                else:
+                    self._forget(opening)
         return found
 
-    def _try_append(self, appends: Sequence[EncodedAppend]) -> list[Outcome | Exception]:
-        """What became of each; where the database refuses data of one, of each by itself."""
-        try:
-            return list(self.house.store.append_encoded(appends))
-        except (FlywheelError, SQLAlchemyError) as problem:
-            if len(appends) == 1 or not isinstance(problem, BAD_DATA):
-                return [problem] * len(appends)
-            return [outcome for each in appends for outcome in self._try_append([each])]
+    def _append_alone(self, calls: Mapping[int, ReadyCall], problem: Exception) -> dict[int, Exception | None]:
+        """Append each of these calls by itself, as one of them has a problem and nothing of them was written."""
+        if len(calls) == 1:
+            return dict.fromkeys(calls, problem)
+        found: dict[int, Exception | None] = {}
+        for each in calls.items():
+            found |= self._append(dict([each]))
+        return found
 
     def _progress(self, opening: RunOpening) -> RunProgress:
         """Where the run stands. Raises OthersRun, RunClosed."""
@@ -241,7 +196,7 @@ class Capture:
                 raise OthersRun(run=opening.run, or_role="")
             if isinstance(recorded.event, RunFinished | RunMissing | RewardGraded):
                 raise RunClosed(run=opening.run, actual=recorded.event.type)
-            found = _after(found or RunProgress(0, 0, START), recorded)
+            found = progress_after(found or RunProgress(0, 0, START), recorded)
         if found is not None:
             self._remember(opening, found)
         return found
@@ -267,33 +222,13 @@ class Capture:
         return start.model_copy(update={"artifact": artifact, "applied": opening.applied})
 
 
-def _next_append(ready: _ReadyCall, known: RunProgress) -> tuple[EncodedAppend, RunProgress]:
-    """The append of a call where its run stands so, without steps that another call told, and where it stands after.
-
-    The position after is known once it is committed. Raises UnstorableText.
-    """
-    fresh = [step for step in ready.steps if step.told_by not in known.told]
-    taken = (step.model_copy(update={"index": known.steps + more}) for more, step in enumerate(fresh))
-    events: tuple[AnyEvent, ...] = (*taken, ready.event.model_copy(update={"index": known.calls}))
-    opening, told = ready.opening, known.told | {step.told_by for step in fresh if step.told_by is not None}
-    version, steps = known.version + len(events), known.steps + len(fresh)
-    append = Append(stream=f"run/{opening.run}", events=events, actor=opening.actor, expect=known.version)
-    return encode_append(append), RunProgress(version, known.calls + 1, known.position, steps, told)
-
-
-def _after(found: RunProgress, recorded: Recorded) -> RunProgress:
-    """Where a run stands after one more event of it."""
-    event = recorded.event
-    told = {event.told_by} if isinstance(event, StepTaken) and event.told_by is not None else set[str]()
-    return RunProgress(
-        recorded.version,
-        found.calls + isinstance(event, ModelCalled),
-        recorded.position,
-        found.steps + isinstance(event, StepTaken),
-        found.told | told,
-    )
-
-
 def _key(opening: RunOpening) -> tuple[str, str]:
     """Key under which a run is remembered, for one token: another one's calls are refused by the log."""
     return opening.token, opening.run
+
+
+def _by_run(ready: Mapping[int, ReadyCall]) -> Iterable[Mapping[int, ReadyCall]]:
+    found: dict[tuple[str, str], dict[int, ReadyCall]] = {}
+    for place, each in ready.items():
+        found.setdefault(_key(each.opening), {})[place] = each
+    return found.values()

@@ -16,9 +16,9 @@ from eventlog.database import database_error
 from eventlog.errors import FlywheelError
 
 from .anthropic_calls import RECORDED, without_recorded
+from .call_appends import RunOpening
 from .call_terms import CallTerms
 from .calls import ModelAnswer, ModelCall
-from .capture import RunOpening
 from .dialects import CallDialect, error_body
 from .errors import UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .openai_calls import without_additions
@@ -155,7 +155,7 @@ class Forwarding:
             await self.capture.record(self.opening, call, answer)
         except SQLAlchemyError as problem:
             raise database_error(problem) from problem
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             said = f"an answer that cannot be stored ({type(problem).__name__})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
 

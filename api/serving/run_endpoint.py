@@ -31,8 +31,8 @@ from eventlog.errors import FlywheelError
 
 from ..ports import listen
 from ..settings import Settings
+from .call_appends import RunOpening
 from .calls import ModelAnswer, ModelCall, read_object
-from .capture import RunOpening
 from .dialects import CHAT, COMPLETIONS, MESSAGES, CallDialect, error_body
 from .errors import NoSuchRun, PromptTooLarge, RunClosed, TooManyCalls, UpstreamAnswered, UpstreamLost, UpstreamRefused
 from .forwarding import Forwarding, is_server_failure, relay

@@ -24,8 +24,8 @@ from ..evaluations.artifacts import resolve_artifact
 from ..house import House
 from ..queries.champion import present_champion
 from ..sweeps.jobs import pieces_of
+from .call_appends import RunOpening
 from .calls import ModelCall
-from .capture import RunOpening
 from .errors import BadCall
 from .named_models import names_artifact
 from .outside_facts import NOTHING

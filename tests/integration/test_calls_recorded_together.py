@@ -10,20 +10,23 @@ import pytest
 from sqlalchemy.exc import DataError
 
 from api.house import House
+from api.serving.call_appends import RunOpening
 from api.serving.calls import ModelAnswer, ModelCall
-from api.serving.capture import Capture, RunOpening
+from api.serving.capture import Capture
 from api.serving.dialects import CHAT
 from api.serving.errors import RunClosed
 from api.tokens import issue, revoke
 from eventlog.blobs import Blob
 from eventlog.codec import EncodedAppend
-from eventlog.errors import UnstorableText
+from eventlog.database import open_engine
+from eventlog.errors import ObjectStoreUnusable, UnstorableText
 from eventlog.events import ModelCalled, RunMissing
 from eventlog.postgres import PostgresStore
 from eventlog.store import Append
 
 ASKED = CHAT.read_call({"model": "m", "messages": [{"role": "user", "content": "How much is 2 + 2?"}]})
 SAMPLE = {"text": "Four.", "finish": "stop", "tokens": None, "logprobs": None, "token_ids": None}
+ADDING = {"name": "add", "arguments": "{}"}
 ANSWER = ModelAnswer("m", (SAMPLE,), 5, 2)
 
 
@@ -40,6 +43,11 @@ def opened(house: House, *runs: str) -> Capture:
 
 def asked(run: str, answer: ModelAnswer = ANSWER) -> tuple[RunOpening, ModelCall, ModelAnswer]:
     return opening(run), ASKED, answer
+
+
+def end(house: House, run: str) -> None:
+    missing = RunMissing(run=run, group=run, reason="interrupted", detail="")
+    house.store.append([Append(f"run/{run}", (missing,), actor="test")])
 
 
 def calls_of(house: House, run: str) -> list[ModelCalled]:
@@ -60,20 +68,46 @@ def test_calls_of_a_burst_are_one_transaction_and_each_gets_the_next_number_of_i
     assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2, 3]
 
 
-def test_calls_of_a_run_that_another_process_records_too_take_the_numbers_after_its_own(empty_house: House) -> None:
+@pytest.mark.parametrize("others", [1, 2])
+def test_calls_of_a_run_that_another_process_records_too_take_the_numbers_after_its_own(
+    empty_house: House, others: int
+) -> None:
     here, there = opened(empty_house, "ext-1", "ext-2"), opened(empty_house, "ext-1")
     assert here.record_each([asked("ext-1")]) == [None]
-    assert there.record_each([asked("ext-1"), asked("ext-1")]) == [None, None]
+    assert there.record_each([asked("ext-1")] * others) == [None] * others
     assert here.record_each([asked("ext-1"), asked("ext-2"), asked("ext-1")]) == [None] * 3
-    assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2, 3, 4]
+    assert [each.index for each in calls_of(empty_house, "ext-1")] == list(range(3 + others))
     assert [each.index for each in calls_of(empty_house, "ext-2")] == [0]
+
+
+def test_no_call_of_a_burst_enters_a_run_that_was_ended_meanwhile(empty_house: House) -> None:
+    capture = opened(empty_house, "ext-1", "ext-2")
+    assert capture.record_each([asked("ext-1")]) == [None]
+    end(empty_house, "ext-1")
+    found = capture.record_each([asked("ext-1"), asked("ext-2"), asked("ext-1"), asked("ext-1")])
+    assert [type(each) for each in found] == [RunClosed, type(None), RunClosed, RunClosed]
+    assert len(calls_of(empty_house, "ext-1")) == 1
+
+
+def test_steps_that_a_burst_tells_are_recorded_once_also_where_another_process_came_before(empty_house: House) -> None:
+    told: list[Any] = [
+        {"role": "user", "content": "How much is 2 + 2?"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": ADDING}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "4"},
+    ]
+    telling = (opening("ext-1"), CHAT.read_call({"model": "m", "messages": told}), ANSWER)
+    here, there = opened(empty_house, "ext-1"), opened(empty_house, "ext-1")
+    assert here.record_each([asked("ext-1")]) == [None]
+    assert there.record_each([asked("ext-1")]) == [None]
+    assert here.record_each([telling, telling, asked("ext-1")]) == [None] * 3
+    kinds = [each.event.type for each in empty_house.store.read(stream="run/ext-1")]
+    assert kinds == ["RunStarted", "ModelCalled", "ModelCalled", "StepTaken", *["ModelCalled"] * 3]
+    assert [each.index for each in calls_of(empty_house, "ext-1")] == [0, 1, 2, 3, 4]
 
 
 def test_a_call_that_cannot_be_recorded_takes_no_other_with_it(empty_house: House) -> None:
     capture = opened(empty_house, "ext-1", "ext-2", "ext-3", "ext-4")
-    empty_house.store.append(
-        [Append("run/ext-2", (RunMissing(run="ext-2", group="ext-2", reason="interrupted", detail=""),), actor="test")]
-    )
+    end(empty_house, "ext-2")
     unstorable, infinite = replace(ANSWER, model="m\0"), replace(ANSWER, samples=({**SAMPLE, "logprobs": [-1e999]},))
     answers = {"ext-2": ANSWER, "ext-1": ANSWER, "ext-3": unstorable, "ext-4": infinite}
     found = capture.record_each([asked(run, answer) for run, answer in answers.items()])
@@ -124,11 +158,11 @@ def test_an_outage_is_met_once_for_all_and_nothing_is_recorded_that_may_be_tried
 
     def fail(_: object, given: Sequence[Blob]) -> None:
         tries.append(len(given))
-        raise OSError("the object store does not answer")
+        raise ObjectStoreUnusable(url="s3://blobs", actual="it does not answer")
 
     with monkeypatch.context() as patched:
         patched.setattr(type(empty_house.blobs), "put", fail)
-        with pytest.raises(OSError, match="does not answer"):
+        with pytest.raises(ObjectStoreUnusable, match="does not answer"):
             capture.record_each([asked("ext-1"), asked("ext-2"), asked("ext-1")])
     assert len(tries) == 1
     assert capture.record_each([asked("ext-1"), asked("ext-2")]) == [None, None]
@@ -166,13 +200,14 @@ def test_of_tokens_that_are_checked_together_each_has_its_own_answer(empty_house
 
 
 def test_a_check_of_tokens_outlives_a_lost_connection(empty_house: House) -> None:
-    token = issue(empty_house.store, "agent", "test")
+    token, engine = issue(empty_house.store, "agent", "test"), empty_house.store.engine
     known = empty_house.known_tokens
     known.keep(empty_house.views())
-    with empty_house.store.engine.connect() as kept:
+    engine.dispose()  # so that the one connection below is what the check gets
+    with engine.connect() as kept:
         lost = kept.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
-    with empty_house.store.engine.connect() as kept, empty_house.store.engine.connect() as killing:
-        assert kept.exec_driver_sql("SELECT pg_backend_pid()").scalar_one() == lost
-        kept.rollback()
+    other = open_engine(engine.url.render_as_string(hide_password=False))
+    with other.connect() as killing:
         killing.exec_driver_sql(f"SELECT pg_terminate_backend({lost}, 5000)")
+    other.dispose()
     assert [each and each.token for each in known.find_each([token])] == ["agent"]

@@ -201,7 +201,9 @@ def test_a_model_without_schemas_is_asked_for_the_text_alone_and_its_whole_answe
     assert found.text == "Look first."
 
 
-@pytest.mark.parametrize("said", ['{"instruction": "Look fir', '```json\n{"lesson": "Look first."}\n```', " {}"])
+@pytest.mark.parametrize(
+    "said", ['{"instruction": "Look fir', '```json\n{"lesson": "Look first."}\n```', "```json\n{", " {}", '["Look."]']
+)
 def test_json_of_a_model_without_schemas_that_is_cut_off_or_of_another_form_is_no_instruction(said: str) -> None:
     with pytest.raises(AnswerUnstructured, match="EvolvedInstruction"):
         read_instruction(PLAIN, answer(said), SITE, TASK, PARENT, NONE, ("r1",))

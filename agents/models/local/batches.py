@@ -139,6 +139,7 @@ class Batches:
                 is_open = self._turn()
             except Exception as problem:  # noqa: BLE001 waiting callers get the error, the next request is served
                 self._fail(self._translate_error(problem))
+        self._fail(ModelClosed(model=self._name))
         if self._network is not None:
             self._network.close()
 
@@ -148,7 +149,6 @@ class Batches:
         while not is_busy or not self._come.empty():
             work = self._come.get()
             if work is None:
-                self._fail(ModelClosed(model=self._name))
                 return False
             if isinstance(work, _Putting):
                 self._put(work)
