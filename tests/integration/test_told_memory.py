@@ -11,8 +11,8 @@ import pytest
 from agents.learning.memory import build_memory_artifact, forget_everything
 from api.house import House
 from api.queries.champion import present_champion
+from api.serving.call_appends import RunOpening
 from api.serving.calls import read_object
-from api.serving.capture import RunOpening
 from api.serving.dialects import CHAT
 from api.serving.errors import BadCall
 from api.serving.told_memory import MemoryTeller
