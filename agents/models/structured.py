@@ -17,7 +17,7 @@ B = TypeVar("B", bound=BaseModel)
 NOTHING: Final = "none"
 """What a model that is asked for a text alone answers where it has nothing to say."""
 
-_FENCE = re.compile(r"^\s*```(?:json|text)?\s*\n(.*?)(?:\n?\s*```\s*)?$", re.DOTALL)
+_FENCE = re.compile(r"^\s*```(?:json|text)?\s*(?:\n|$)(.*?)(?:\n?\s*`{0,3}\s*)?$", re.DOTALL)
 """A code fence, also one that was cut off before its end."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eventlog.blobs import Blob
@@ -51,31 +51,37 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class ReadyCall:
-    """A call whose blobs may be put, and the steps that it is the first to tell of; none of a run's `is_first` call."""
+    """The event of a call, the steps that it tells of, and the blobs of both."""
 
-    opening: RunOpening
     event: ModelCalled
     steps: Sequence[StepTaken]
     blobs: Sequence[Blob]
-    is_first: bool
 
 
-def next_append(ready: Sequence[ReadyCall], known: RunProgress) -> tuple[EncodedAppend, RunProgress]:
-    """The append of calls of one run that stands so, without steps that other calls told, and where it stands after.
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """Calls that are to be appended to a run that stands as `known`, by their places among all that are recorded."""
 
-    The position after is known once it is committed. Raises UnstorableText.
-    """
-    events: list[AnyEvent] = []
-    after = known
-    for each in ready:
-        fresh = [step for step in each.steps if step.told_by not in after.told]
-        events += (step.model_copy(update={"index": after.steps + more}) for more, step in enumerate(fresh))
-        events.append(each.event.model_copy(update={"index": after.calls}))
-        told = after.told | {step.told_by for step in fresh if step.told_by is not None}
-        after = replace(after, calls=after.calls + 1, steps=after.steps + len(fresh), told=told)
-    opening = ready[0].opening
-    append = Append(stream=f"run/{opening.run}", events=tuple(events), actor=opening.actor, expect=known.version)
-    return encode_append(append), replace(after, version=known.version + len(events))
+    opening: RunOpening
+    known: RunProgress
+    calls: Mapping[int, ReadyCall]
+
+    def next_append(self) -> tuple[EncodedAppend, RunProgress]:
+        """The append of the calls, without steps that other calls told, and where the run stands after it.
+
+        The position after is known once it is committed. Raises UnstorableText.
+        """
+        events: list[AnyEvent] = []
+        after = self.known
+        for each in self.calls.values():
+            fresh = [step for step in each.steps if step.told_by not in after.told]
+            events += (step.model_copy(update={"index": after.steps + more}) for more, step in enumerate(fresh))
+            events.append(each.event.model_copy(update={"index": after.calls}))
+            told = after.told | {step.told_by for step in fresh if step.told_by is not None}
+            after = replace(after, calls=after.calls + 1, steps=after.steps + len(fresh), told=told)
+        stream, expect = f"run/{self.opening.run}", self.known.version
+        append = Append(stream=stream, events=tuple(events), actor=self.opening.actor, expect=expect)
+        return encode_append(append), replace(after, version=expect + len(events))
 
 
 def progress_after(found: RunProgress, recorded: Recorded) -> RunProgress:

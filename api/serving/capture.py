@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Final
@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from eventlog.blobs.postgres import without_flush
 from eventlog.codec import EncodedAppend
+from eventlog.database import database_error
 from eventlog.errors import FlywheelError, LogUnavailable
 from eventlog.events import (
     Artifact,
@@ -20,7 +21,6 @@ from eventlog.events import (
     RunFinished,
     RunMissing,
     RunStarted,
-    StepTaken,
 )
 from eventlog.group_commit import BAD_DATA
 from eventlog.store import START, Append, Committed, Position, Repeated
@@ -28,7 +28,7 @@ from eventlog.store import START, Append, Committed, Position, Repeated
 from ..errors import OthersRun
 from ..house import House
 from ..run_owners import actors_of
-from .call_appends import ReadyCall, RunOpening, RunProgress, next_append, progress_after
+from .call_appends import ReadyCall, ReadyRun, RunOpening, RunProgress, progress_after
 from .calls import READ_HERE, ModelAnswer, ModelCall
 from .errors import RunClosed
 from .outside_facts import NOTHING, call_event, outside_start
@@ -38,6 +38,9 @@ from .tool_steps import steps_of_results
 EXECUTOR: Final = "proxy"
 _REMEMBERED: Final = 4096
 SWEEP: Final = "ext-proxy"
+Answered = tuple[RunOpening, ModelCall, ModelAnswer]
+Told = dict[int, Exception | None]
+"""What became of calls, by their places: None for one that is in the log, else its error."""
 _OWN_FAULTS: Final = (FlywheelError, ValueError, RecursionError, *BAD_DATA)
 """Faults of one call: what it holds cannot be recorded, or its run cannot take it."""
 
@@ -53,7 +56,7 @@ class Capture:
     _has_begun: bool = False
     """True once the log has a run that names NOTHING, which therefore stays."""
 
-    _together: Together[tuple[RunOpening, ModelCall, ModelAnswer], None] = field(init=False)
+    _together: Together[Answered, None] = field(init=False)
 
     def __post_init__(self) -> None:
         self._together = Together(self.record_each)
@@ -86,8 +89,8 @@ class Capture:
         """Append one call with its blobs, and before it what it is the first to tell of tools that the agent used.
 
         On return it is durable. Calls that are answered at the same time are appended together, but for those of large
-        prompts, which would hold the others up. Raises RunClosed, LogUnavailable, and ValueError for what JSON cannot
-        hold.
+        prompts, which would hold the others up. Raises RunClosed, OthersRun, LogUnavailable and its kin, and ValueError
+        for what JSON cannot hold.
         """
         answered = (opening, call, answer)
         if call.size <= READ_HERE:
@@ -98,92 +101,93 @@ class Capture:
         if problem is not None:
             raise problem
 
-    def record_each(self, answered: Sequence[tuple[RunOpening, ModelCall, ModelAnswer]]) -> list[Exception | None]:
-        """Append calls as `record` does; for each None, or why it is not in the log.
+    def record_each(self, answered: Sequence[Answered]) -> list[Exception | None]:
+        """Append calls as `record` does; for each None, or why it is not known to be in the log."""
+        found: Told = {}
+        while left := {place: each for place, each in enumerate(answered) if place not in found}:
+            try:
+                found |= self._record_once(left)
+            except (*_OWN_FAULTS, SQLAlchemyError) as problem:  # nothing of these is in the log
+                found |= dict.fromkeys(left, problem)
+        return [found[place] for place in range(len(answered))]
+
+    def _record_once(self, answered: Mapping[int, Answered]) -> Told:
+        """What became of calls, but for those of runs that were appended to meanwhile: they are to be tried again.
 
         Raises what concerns all of them, as an outage; then none is in the log.
         """
-        refused: dict[int, Exception] = {}
-        ready: dict[int, ReadyCall] = {}
-        for place, each in enumerate(answered):
+        found: Told = {}
+        runs: list[ReadyRun] = []
+        for calls in _by_run(answered):
+            opening = next(iter(calls.values()))[0]
             try:
-                ready[place] = self._prepare(*each)
+                known = self._progress(opening)
             except LogUnavailable:
                 raise
             except _OWN_FAULTS as problem:
-                refused[place] = problem
-        refused |= self._put(ready)
-        found = refused | self._append({place: each for place, each in ready.items() if place not in refused})
-        return [found[place] for place in range(len(answered))]
+                found |= dict.fromkeys(calls, problem)
+                continue
+            ready: dict[int, ReadyCall] = {}
+            for place, (_, call, answer) in calls.items():
+                try:
+                    ready[place] = self._prepare(opening.run, known, call, answer)
+                except _OWN_FAULTS as problem:
+                    found[place] = problem
+            runs.append(ReadyRun(opening, known, ready))
+        found |= self._put(runs)
+        return found | self._append([_without(run, found) for run in runs])
 
-    def _put(self, ready: Mapping[int, ReadyCall]) -> dict[int, Exception]:
+    def _prepare(self, run: str, known: RunProgress, call: ModelCall, answer: ModelAnswer) -> ReadyCall:
+        event, blobs = call_event(run, call, answer, self.served)
+        if not known.calls:  # what a first call tells was not done in this run
+            return ReadyCall(event, (), blobs)
+        steps, more = steps_of_results(run, call.messages, [blob.digest for blob in blobs])
+        return ReadyCall(event, steps, (*blobs, *more))
+
+    def _put(self, runs: Sequence[ReadyRun]) -> Told:
         """Put the blobs of calls. Returns why the database refused data of some, which takes no other with it."""
         try:
-            for are_new in (True, False):
-                blobs = [blob for each in ready.values() if each.is_first is are_new for blob in each.blobs]
-                without_flush(self.house.blobs, are_new=are_new).put(blobs)
+            for are_new in (True, False):  # later calls tell again what earlier ones told
+                calls = [each for run in runs if are_new is not bool(run.known.calls) for each in run.calls.values()]
+                without_flush(self.house.blobs, are_new=are_new).put([blob for each in calls for blob in each.blobs])
         except BAD_DATA as problem:
-            if len(ready) == 1:
-                return dict.fromkeys(ready, problem)
-            return {place: problem for each in ready.items() for place, problem in self._put(dict([each])).items()}
+            return _each_alone(runs, problem, self._put)
         return {}
 
-    def _prepare(self, opening: RunOpening, call: ModelCall, answer: ModelAnswer) -> ReadyCall:
-        event, blobs = call_event(opening.run, call, answer, self.served)
-        known = self._progress(opening)
-        is_first = not known.calls  # later ones tell again what earlier ones told
-        steps: tuple[StepTaken, ...] = ()
-        if not is_first:  # what a first call tells was not done in this run
-            steps, more = steps_of_results(opening.run, call.messages, [blob.digest for blob in blobs])
-            blobs = (*blobs, *more)
-        return ReadyCall(opening, event, steps, blobs, is_first)
+    def _append(self, runs: Sequence[ReadyRun]) -> Told:
+        """Append ready calls in one transaction; for each None, or its error, but for those to be tried again."""
+        found: Told = {}
+        asked: list[tuple[ReadyRun, EncodedAppend, RunProgress]] = []
+        for run in runs:
+            try:
+                asked += [(run, *run.next_append())] if run.calls else []
+            except _OWN_FAULTS as problem:
+                found |= _each_alone([run], problem, self._append)
+        try:
+            outcomes = self.house.store.append_encoded([append for _, append, _ in asked])
+        except BAD_DATA as problem:
+            return found | _each_alone([run for run, _, _ in asked], problem, self._append)
+        except (FlywheelError, SQLAlchemyError) as problem:
+            return found | {place: problem for run, _, _ in asked for place in run.calls}
+        for (run, _, after), outcome in zip(asked, outcomes, strict=True):
+            if isinstance(outcome, Committed | Repeated):
+                self._remember(run.opening, replace(after, position=outcome.last))
+                found |= dict.fromkeys(run.calls)
+            else:
+                self._forget(run.opening, run.known)
+        return found
 
     def lose(self, problem: FlywheelError) -> None:
         """See CallRecorder. Nothing: whoever runs the agent says how its run ended."""
-
-    def _append(self, ready: Mapping[int, ReadyCall]) -> dict[int, Exception | None]:
-        """Append calls in one transaction, those of a run at its next numbers; for each None, or its error.
-
-        A run that was appended to meanwhile is read anew.
-        """
-        found: dict[int, Exception | None] = {}
-        while left := {place: each for place, each in ready.items() if place not in found}:
-            asked: list[tuple[Mapping[int, ReadyCall], EncodedAppend, RunProgress]] = []
-            for calls in _by_run(left):
-                try:
-                    known = self._progress(next(iter(calls.values())).opening)
-                    asked.append((calls, *next_append(list(calls.values()), known)))
-                except (*_OWN_FAULTS, SQLAlchemyError) as problem:
-                    found |= self._append_alone(calls, problem)
-            try:
-                outcomes = self.house.store.append_encoded([append for _, append, _ in asked])
-            except BAD_DATA as problem:
-                return found | self._append_alone({place: left[place] for place in left if place not in found}, problem)
-            except (FlywheelError, SQLAlchemyError) as problem:
-                return dict.fromkeys(left, problem) | found
-            for (calls, _, after), outcome in zip(asked, outcomes, strict=True):
-                opening = next(iter(calls.values())).opening
-                if isinstance(outcome, Committed | Repeated):
-                    self._remember(opening, replace(after, position=outcome.last))
-                    found |= dict.fromkeys(calls)
-                else:
-                    self._forget(opening)
-        return found
-
-    def _append_alone(self, calls: Mapping[int, ReadyCall], problem: Exception) -> dict[int, Exception | None]:
-        """Append each of these calls by itself, as one of them has a problem and nothing of them was written."""
-        if len(calls) == 1:
-            return dict.fromkeys(calls, problem)
-        found: dict[int, Exception | None] = {}
-        for each in calls.items():
-            found |= self._append(dict([each]))
-        return found
 
     def _progress(self, opening: RunOpening) -> RunProgress:
         """Where the run stands. Raises OthersRun, RunClosed."""
         with self._lock:
             known = self._known.get(_key(opening))
-        found = known if known is not None else self._read(opening)
+        try:
+            found = known if known is not None else self._read(opening)
+        except SQLAlchemyError as problem:
+            raise database_error(problem) from problem
         if found is None:
             raise RunClosed(run=opening.run, actual="it is not in the log")
         return found
@@ -203,14 +207,17 @@ class Capture:
 
     def _remember(self, opening: RunOpening, progress: RunProgress) -> None:
         with self._lock:
-            self._known[_key(opening)] = progress
+            known = self._known.get(_key(opening))
+            if known is None or known.version < progress.version:  # else another thread came further
+                self._known[_key(opening)] = progress
             self._known.move_to_end(_key(opening))
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
 
-    def _forget(self, opening: RunOpening) -> None:
+    def _forget(self, opening: RunOpening, stale: RunProgress) -> None:
         with self._lock:
-            self._known.pop(_key(opening), None)
+            if self._known.get(_key(opening)) == stale:
+                del self._known[_key(opening)]
 
     def _start_event(self, opening: RunOpening) -> RunStarted:
         if not self._has_begun:
@@ -227,8 +234,23 @@ def _key(opening: RunOpening) -> tuple[str, str]:
     return opening.token, opening.run
 
 
-def _by_run(ready: Mapping[int, ReadyCall]) -> Iterable[Mapping[int, ReadyCall]]:
-    found: dict[tuple[str, str], dict[int, ReadyCall]] = {}
-    for place, each in ready.items():
-        found.setdefault(_key(each.opening), {})[place] = each
+def _by_run(answered: Mapping[int, Answered]) -> Iterable[Mapping[int, Answered]]:
+    found: dict[tuple[str, str], dict[int, Answered]] = {}
+    for place, each in answered.items():
+        found.setdefault(_key(each[0]), {})[place] = each
     return found.values()
+
+
+def _without(run: ReadyRun, told: Told) -> ReadyRun:
+    return replace(run, calls={place: each for place, each in run.calls.items() if place not in told})
+
+
+def _each_alone(runs: Sequence[ReadyRun], problem: Exception, act: Callable[[Sequence[ReadyRun]], Told]) -> Told:
+    """What `act` does for each call by itself, as one of them has a problem; nothing of them was written."""
+    alone = [replace(run, calls={place: each}) for run in runs for place, each in run.calls.items()]
+    if len(alone) == 1:
+        return dict.fromkeys(alone[0].calls, problem)
+    found: Told = {}
+    for run in alone:
+        found |= act([run])
+    return found

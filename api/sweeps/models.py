@@ -14,7 +14,7 @@ from agents.models import anthropic, openai
 from agents.models.anthropic import Anthropic, AnthropicSettings
 from agents.models.llamacpp.library import load_library
 from agents.models.llamacpp.network import PREFIX as LLAMACPP
-from agents.models.llamacpp.network import LlamaEngine
+from agents.models.llamacpp.network import LlamaEngine, quantised_engine
 from agents.models.local.engine import ModelEngine
 from agents.models.local.host import Host
 from agents.models.local.network import PREFIX as TRANSFORMERS
@@ -160,8 +160,8 @@ def local_host(
     if wanted.startswith(LLAMACPP):
         load_library()  # before anything is converted
         conversions = Conversions(settings.model_folder, read_base(folder), settings.model_gguf)
-        is_exact = settings.model_gguf != "q8_0"
-        engine = LlamaEngine(conversions.base_file(), settings.model_threads, is_exact=is_exact)
+        made = quantised_engine if settings.model_gguf == "q8_0" else LlamaEngine
+        engine = made(conversions.base_file(), settings.model_threads)
         folder_of = conversions.files_of(folder_of)
     with closing(Host(folder, engine)) as host:
         yield host, folder_of

@@ -24,7 +24,7 @@ from .flips import TARGETS, flip_champion
 from .parity import PROMPTS, Form, compare
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks" / "serving.md"
-FORMS = (Form("f32"), Form("f32", "f16"), Form("f16"), Form("q8_0"))
+FORMS = (Form("f32"), Form("f32", "f16"), Form("f16"), Form("q8_0", "f16", flash=True))
 EXACT, HALF_CACHE = FORMS[:2]
 TOKENS = {"tiny": 24, "smollm2": 32}
 LARGEST = {"tiny": 1e-5, "smollm2": 1e-4}

@@ -35,14 +35,17 @@ PROMPTS = tuple(f"{ask.format(thing)} {order}" for thing in THINGS for ask in AS
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What llama.cpp computes in: the precision of its weights, and the type of its attention cache."""
+    """What llama.cpp computes in: precision of its weights, type of its attention cache, and flash attention or not."""
 
     precision: Precision
     cache: CacheType = "f32"
+    flash: bool = False
 
     def __str__(self) -> str:
         """Name of the form in the table."""
-        return self.precision if self.cache == "f32" else f"{self.precision} with a cache in {self.cache}"
+        further = [f"a cache in {self.cache}"] if self.cache != "f32" else []
+        further += ["flash attention"] if self.flash else []
+        return " with ".join([self.precision, *([" and ".join(further)] if further else [])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def compare(base: Base, checkpoint: Checkpoint | None, form: Form, models: Path,
     """Compare the answers of both to all prompts, of the base or of a checkpoint on it."""
     conversions = Conversions(models, base, form.precision)
     network = reference(base, checkpoint)
-    with closing(Host(base.path, LlamaEngine(conversions.base_file(), threads, cache=form.cache))) as ours:
+    engine = LlamaEngine(conversions.base_file(), threads, cache=form.cache, flash=form.flash)
+    with closing(Host(base.path, engine)) as ours:
         found = ours.base()
         if checkpoint is not None:
             found = ours.adapted_model(checkpoint.digest, conversions.files_of(lambda _: checkpoint.path))

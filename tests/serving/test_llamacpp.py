@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agents.models.errors import AdapterUnfit, BaseUnfit, LibrariesMissing
 from agents.models.llamacpp.library import load_library
-from agents.models.llamacpp.network import SIDECAR, LlamaEngine, describe_gguf
+from agents.models.llamacpp.network import SIDECAR, LlamaEngine, describe_gguf, quantised_engine
 from agents.models.local.host import Host
 from agents.models.model import ChatMessage, CompletionRequest, Model
 from api.errors import NotConverted
@@ -252,8 +253,14 @@ def test_a_cache_in_half_precision_moves_logprobs_a_little(base: Base, made: dic
 
 def test_quantised_weights_give_no_logprobs_to_train_on(base: Base, tmp_path: Path) -> None:
     file = Conversions(tmp_path, base, "q8_0", convert=convert_here).base_file()
-    with closing(Host(base.path, LlamaEngine(file, is_exact=False))) as opened:
+    engine = quantised_engine(file)
+    with closing(Host(base.path, engine)) as opened:
         assert not opened.base().offers.logprobs
+    told, plain = replace(engine, is_exact=True), LlamaEngine(file)
+    with closing(Host(base.path, told)) as flash, closing(Host(base.path, plain)) as slow:
+        (found, *_), (expected, *_) = logprobs(flash.base()), logprobs(slow.base())
+    assert found != expected
+    assert found == pytest.approx(expected, abs=0.02)
 
 
 def test_a_library_that_is_not_installed_is_named_with_its_extra() -> None:

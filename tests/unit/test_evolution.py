@@ -177,7 +177,7 @@ def test_an_answer_becomes_a_candidate_of_the_cluster_in_the_place_of_the_presen
     assert again.name == found.name
 
 
-@pytest.mark.parametrize("text", ["", "…!?", PARENT.text])
+@pytest.mark.parametrize("text", ["", "…!?", "```", PARENT.text])
 def test_no_instruction_and_the_parent_once_more_are_no_candidate(text: str) -> None:
     assert read_instruction(MODEL, instruction(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
     assert read_instruction(PLAIN, answer(text), SITE, TASK, PARENT, NONE, ("r1",)) is None
@@ -189,7 +189,15 @@ def test_a_model_that_offers_schemas_has_to_keep_to_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["Look first.", "\n Look\nfirst.\n", "```\nLook first.\n```", '{"instruction": "Look first."}']
+    "said",
+    [
+        "Look first.",
+        "\n Look\nfirst.\n",
+        "```\nLook first.\n```",
+        "```\nLook first.\n``",
+        "```text\nLook first.",
+        '{"instruction": "Look first."}',
+    ],
 )
 def test_a_model_without_schemas_is_asked_for_the_text_alone_and_its_whole_answer_is_taken(said: str) -> None:
     request = evolution_request(PLAIN, TASK, PARENT, [], [], 2)

@@ -1,7 +1,8 @@
 """One model of llama.cpp in memory with its context: decoding of tokens of several sequences, and adapters on it.
 
 The attention cache is float32 by default and shared by all sequences, flash attention is off: logits are those of
-Transformers in float32 but for rounding, which `make bench-serving` measures. For use by one thread.
+Transformers in float32 but for rounding, which `make bench-serving` measures. Flash attention rounds to float16 inside,
+also with a cache in float32. For use by one thread.
 """
 
 from __future__ import annotations
@@ -39,10 +40,12 @@ class ReadToken:
 class Context:
     """A GGUF model and its context of `cells` tokens in all sequences together, cached as numbers of type `cache`.
 
-    Raises BaseUnfit if llama.cpp cannot load the file.
+    `flash` computes with flash attention. Raises BaseUnfit if llama.cpp cannot load the file.
     """
 
-    def __init__(self, library: Library, file: Path, cells: int, threads: int, cache: CacheType = "f32") -> None:
+    def __init__(
+        self, library: Library, file: Path, cells: int, threads: int, cache: CacheType = "f32", *, flash: bool = False
+    ) -> None:
         self.cells = cells
         self._c = library.c
         self._batch: Any = None
@@ -53,7 +56,7 @@ class Context:
         params.n_ctx, params.n_batch, params.n_ubatch, params.n_seq_max = cells, BATCH, BATCH, SEQUENCES
         params.n_threads = params.n_threads_batch = threads
         params.type_k = params.type_v = TYPES[cache]
-        params.flash_attn_type = 0
+        params.flash_attn_type = int(flash)
         params.kv_unified = True
         self._context = self._c.llama_init_from_model(self._model, params)
         made = (0, 0, 0)
