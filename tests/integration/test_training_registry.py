@@ -180,9 +180,9 @@ def test_what_is_refused_before_the_first_step_leaves_nothing(house: House, base
     assert house.views().find(WEIGHTS) == {}
 
 
-def test_what_fails_after_it_began_is_recorded(house: House, base: Base) -> None:
-    config = GRPO.model_copy(update={"staleness": "0"})
-    stage = Stage(frozen(house, GrpoQuery(reward="score")), base, None, config)
+def test_what_fails_after_it_began_is_recorded(house: House, tmp_path: Path) -> None:
+    other = make_base(tmp_path / "other", seed=2)
+    stage = Stage(frozen(house, GrpoQuery(reward="score")), other, None, GRPO)
     with pytest.raises(TrainingEnded, match="StalePolicy"):
         train_stage(house, stage, quiet)
     state = house.views().find(TRAININGS)[stage.name]
