@@ -1,12 +1,13 @@
-"""The dialect of Anthropic for a model in this process: a message as a request, a completion as a message. Pure.
+"""The dialect of Anthropic for a model in this process: a message as a request, a completion as a message.
 
 What recording needs and Anthropic's API has no field for (token ids, logprobs) is under RECORDED, which no caller gets.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from agents.models.model import ChatMessage, Completion, CompletionRequest
@@ -14,13 +15,14 @@ from eventlog.events import Sampling
 
 from .anthropic_calls import RECORDED
 from .calls import message_list, sampling_of
+from .drawn_stream import DrawnStream
 from .errors import BadCall
 from .plain_texts import refuse_beyond_text, texts_of, with_seed
 
 _ROLES = ("user", "assistant")
 
 
-def read_messages_request(body: Mapping[str, Any], *, wants_logprobs: bool) -> CompletionRequest:
+def read_messages_request(body: Mapping[str, Any], wants_logprobs: bool) -> CompletionRequest:  # noqa: FBT001
     """A message as a request to a model, with its system prompt first. Raises BadCall."""
     refuse_beyond_text(body)
     stops = body.get("stop_sequences")
@@ -43,10 +45,7 @@ def message_answer(found: Completion) -> dict[str, Any]:
     (sample,) = found.samples
     tokens = sample.tokens
     return {
-        "id": f"msg_{secrets.token_hex(8)}",
-        "type": "message",
-        "role": "assistant",
-        "model": found.model,
+        **_head(found.model),
         "content": [{"type": "text", "text": sample.text}],
         "stop_reason": "max_tokens" if sample.finish == "length" else "end_turn",
         "stop_sequence": None,
@@ -60,18 +59,33 @@ def message_answer(found: Completion) -> dict[str, Any]:
     }
 
 
-def message_parts(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A message as the events of a stream."""
-    text, usage = whole["content"][0]["text"], whole["usage"]
-    empty = {key: value for key, value in whole.items() if key != RECORDED}
-    empty |= {"content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}}
-    delta = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    tail = {"usage": {"output_tokens": usage["output_tokens"]}, RECORDED: whole[RECORDED]}
-    return [
-        {"type": "message_start", "message": empty},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": delta, **tail},
-        {"type": "message_stop"},
-    ]
+async def message_stream(
+    drawn: DrawnStream,
+    drawing: asyncio.Future[Completion],
+    name: str,
+    body: Mapping[str, Any],  # noqa: ARG001  (as chat_stream, whose answers depend on it)
+) -> AsyncIterator[Mapping[str, Any]]:
+    """A message as the events of a stream, its text in pieces as they are drawn. Raises what the drawing raises."""
+    usage = {"input_tokens": drawn.input_tokens, "output_tokens": 0}
+    empty = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield {"type": "message_start", "message": {**_head(name), **empty}}
+    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+    async for _, piece in drawn.pieces():
+        yield _delta(piece)
+    whole = message_answer(await drawing)
+    rest = whole["content"][0]["text"][len(drawn.shown.get(0, "")) :]
+    if rest or not drawn.shown:
+        yield _delta(rest)
+    yield {"type": "content_block_stop", "index": 0}
+    ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    told = {"usage": {"output_tokens": whole["usage"]["output_tokens"]}, RECORDED: whole[RECORDED]}
+    yield {"type": "message_delta", "delta": ended, **told}
+    yield {"type": "message_stop"}
+
+
+def _head(model: str) -> dict[str, Any]:
+    return {"id": f"msg_{secrets.token_hex(8)}", "type": "message", "role": "assistant", "model": model}
+
+
+def _delta(text: str) -> dict[str, Any]:
+    return {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}

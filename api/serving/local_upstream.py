@@ -1,42 +1,35 @@
-"""A model of this process in the place of a model server: chats of both dialects."""
+"""A model of this process in the place of a model server: chats of both dialects, and completions."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import secrets
-import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol
 
 from anyio import CapacityLimiter, to_thread
 
+from agents.models.drawn_texts import Continuing, TextRequest, Watchable, Watcher
 from agents.models.errors import ModelFailure, NotOffered, RequestRejected
-from agents.models.model import ChatMessage, Completion, CompletionRequest, Model, Role, Sample
+from agents.models.model import Completion, CompletionRequest, Model
 from eventlog.errors import WeightsFailure
 
-from .calls import message_list, sampling_of
 from .deployments import Deployment
-from .dialects import CHAT, MESSAGES, Api, CallDialect
-from .errors import BadCall, UpstreamAnswered, UpstreamLost
-from .local_messages import message_answer, message_parts, read_messages_request
+from .dialects import CHAT, COMPLETIONS, MESSAGES, Api, CallDialect
+from .drawn_stream import DrawnStream
+from .errors import UpstreamAnswered, UpstreamLost
+from .local_chats import chat_answer, chat_stream, read_chat_request
+from .local_messages import message_answer, message_stream, read_messages_request
+from .local_texts import read_text_request, text_answer, text_stream
 from .named_models import NamedModels
 from .openai_calls import DONE
-from .plain_texts import refuse_beyond_text, texts_of, with_seed
 from .upstream import StreamEvent
 
 CHAMPION: Final = "champion"
 """The model's name for callers, whoever is champion."""
-MOST_TOKENS: Final = 512
-"""Tokens of an answer whose caller gives no bound."""
 THREADS: Final = 64
-_ROLES: Final[Mapping[str, Role]] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +43,24 @@ class LocalChampion:
     tokens: Mapping[str, str]
     has_logprobs: bool
     artifacts: NamedModels
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalDialect:
+    """How a call is read (with logprobs where the model has them and the API has no field), and how it is answered."""
+
+    read: Callable[[Mapping[str, Any], bool], CompletionRequest | TextRequest]
+    answer: Callable[[Completion, Mapping[str, Any]], dict[str, Any]]
+    stream: Callable[
+        [DrawnStream, asyncio.Future[Completion], str, Mapping[str, Any]], AsyncIterator[Mapping[str, Any]]
+    ]
+
+
+_DIALECTS: Final[Mapping[str, _LocalDialect]] = {
+    CHAT.path: _LocalDialect(lambda body, _: read_chat_request(body), chat_answer, chat_stream),
+    COMPLETIONS.path: _LocalDialect(lambda body, _: read_text_request(body), text_answer, text_stream),
+    MESSAGES.path: _LocalDialect(read_messages_request, lambda found, _: message_answer(found), message_stream),
+}
 
 
 class ModelsByName(Protocol):
@@ -119,31 +130,46 @@ class LocalUpstream:
 
     async def ask(self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]) -> dict[str, Any]:  # noqa: ARG002
         """The whole answer to a call. Raises BadCall, UpstreamAnswered, UpstreamLost, NothingDeployed."""
-        if dialect is CHAT:
-            request = read_chat_request(body)
-        elif dialect is MESSAGES:
-            request = read_messages_request(body, wants_logprobs=self.has_logprobs)
-        else:
-            expected = f"{CHAT.path} or {MESSAGES.path}, which are what {self.model} answers"
-            raise BadCall(where="path", actual=dialect.path, expected=expected)
-        found = await to_thread.run_sync(self._complete, request, str(body["model"]), limiter=self.threads)
-        return message_answer(found) if dialect is MESSAGES else chat_answer(found, body)
+        request, model = self._read(dialect, body), str(body["model"])
+        found = await to_thread.run_sync(self._complete, request, model, limiter=self.threads)
+        return _DIALECTS[dialect.path].answer(found, body)
 
     @asynccontextmanager
     async def stream(
-        self, dialect: CallDialect, body: Mapping[str, Any], headers: Mapping[str, str]
+        self,
+        dialect: CallDialect,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str],  # noqa: ARG002
     ) -> AsyncIterator[AsyncIterator[StreamEvent]]:
-        """The events of a streamed answer, which come together when it is whole. Raises as `ask`."""
-        whole = await self.ask(dialect, body, headers)
-        yield _message_events(message_parts(whole)) if dialect is MESSAGES else _events(stream_parts(whole))
+        """The events of a streamed answer as it is drawn. Raises as `ask`; later failures are raised by the events.
+
+        A caller that leaves the block ends the drawing at the next token.
+        """
+        request, model, drawn = self._read(dialect, body), str(body["model"]), DrawnStream()
+        drawing = asyncio.ensure_future(to_thread.run_sync(self._complete, request, model, drawn, limiter=self.threads))
+        drawn.follow(drawing)
+        try:
+            await drawn.begun()
+            if drawn.model is None:  # nothing is told while it is drawn, or it failed
+                found = await drawing
+                drawn.model, drawn.input_tokens = found.model, found.input_tokens or 0
+            name = model if self.hides_weights else drawn.model
+            yield _events(dialect, _DIALECTS[dialect.path].stream(drawn, drawing, name, body))
+        finally:
+            drawn.has_left = True
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
-    def _complete(self, request: CompletionRequest, model: str) -> Completion:
+    def _read(self, dialect: CallDialect, body: Mapping[str, Any]) -> CompletionRequest | TextRequest:
+        return _DIALECTS[dialect.path].read(body, self.has_logprobs)
+
+    def _complete(
+        self, request: CompletionRequest | TextRequest, model: str, watcher: Watcher | None = None
+    ) -> Completion:
         try:
             with self.models.take(model) as taken:
-                found = taken.complete(request)
+                found = _draw(taken, request, watcher)
         except (NotOffered, RequestRejected) as problem:
             raise UpstreamAnswered(actual=400, said=str(problem), retry_after=None) from problem
         except (ModelFailure, WeightsFailure) as problem:
@@ -151,75 +177,20 @@ class LocalUpstream:
         return replace(found, model=model) if self.hides_weights else found
 
 
-def read_chat_request(body: Mapping[str, Any]) -> CompletionRequest:
-    """A chat as a request to a model. Without a seed it gets a drawn one, as at any model server. Raises BadCall."""
-    refuse_beyond_text(body)
-    most = body.get("max_completion_tokens") or body.get("max_tokens") or MOST_TOKENS
-    sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=bool(body.get("logprobs")))
-    messages = tuple(_message(place, each) for place, each in enumerate(message_list(body)))
-    return CompletionRequest(messages, with_seed(sampling))
+def _draw(model: Model, request: CompletionRequest | TextRequest, watcher: Watcher | None) -> Completion:
+    if isinstance(request, TextRequest):
+        if not isinstance(model, Continuing):
+            raise NotOffered(model=model.name, actual="texts to continue")
+        return model.continue_text(request, watcher)
+    if watcher is not None and isinstance(model, Watchable):
+        return model.complete_watched(request, watcher)
+    return model.complete(request)
 
 
-def _message(place: int, message: Mapping[str, Any]) -> ChatMessage:
-    role = _ROLES.get(message["role"])
-    if role is None:
-        raise BadCall(where=f"messages.{place}.role", actual=repr(message["role"]), expected=", ".join(_ROLES))
-    return ChatMessage(role, texts_of(message.get("content"), f"messages.{place}.content"))
-
-
-def chat_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
-    """A completion as a chat completion of OpenAI's API, with logprobs and token ids if the body asks for them."""
-    ids = bool(body.get("return_token_ids"))
-    return {
-        "id": f"chatcmpl-{secrets.token_hex(8)}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": found.model,
-        "choices": [_choice(place, sample, ids=ids) for place, sample in enumerate(found.samples)],
-        "usage": {
-            "prompt_tokens": found.input_tokens,
-            "completion_tokens": found.output_tokens,
-            "total_tokens": (found.input_tokens or 0) + (found.output_tokens or 0),
-        },
-        **({"prompt_token_ids": list(found.prompt_token_ids or ())} if ids else {}),
-    }
-
-
-def _choice(place: int, sample: Sample, *, ids: bool) -> dict[str, Any]:
-    tokens: list[dict[str, Any]] = [
-        {"token": each.text, "logprob": each.logprob, "bytes": None, "top_logprobs": []} for each in sample.tokens or ()
-    ]
-    return {
-        "index": place,
-        "message": {"role": "assistant", "content": sample.text, "refusal": None},
-        "finish_reason": "length" if sample.finish == "length" else "stop",
-        "logprobs": None if sample.tokens is None else {"content": tokens, "refusal": None},
-        **({"token_ids": list(sample.token_ids or ())} if ids else {}),
-    }
-
-
-def stream_parts(whole: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A chat completion as the parts of a stream: the answer, its end, and the usage."""
-    head = {name: whole[name] for name in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
-    parts: list[dict[str, Any]] = []
-    for choice in whole["choices"]:
-        said = {key: value for key, value in choice.items() if key not in {"message", "finish_reason"}}
-        delta = {"role": "assistant", "content": choice["message"]["content"]}
-        parts.append({**head, "choices": [{**said, "delta": delta, "finish_reason": None}]})
-        end = {"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"], "logprobs": None}
-        parts.append({**head, "choices": [end]})
-    prompt = {"prompt_token_ids": whole["prompt_token_ids"]} if "prompt_token_ids" in whole else {}
-    return [*parts, {**head, "choices": [], "usage": whole["usage"], **prompt}]
-
-
-async def _message_events(parts: Iterable[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:
-    for part in parts:
+async def _events(dialect: CallDialect, parts: AsyncIterator[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:
+    async for part in parts:
         data = json.dumps(part, ensure_ascii=False)
-        yield StreamEvent(f"event: {part['type']}\ndata: {data}\n\n".encode(), data)
-
-
-async def _events(parts: Iterable[Mapping[str, Any]]) -> AsyncIterator[StreamEvent]:
-    for part in parts:
-        data = json.dumps(part, ensure_ascii=False)
-        yield StreamEvent(b"data: " + data.encode() + b"\n\n", data)
-    yield StreamEvent(f"data: {DONE}\n\n".encode(), DONE)
+        named = f"event: {part['type']}\n" if dialect is MESSAGES else ""
+        yield StreamEvent(f"{named}data: {data}\n\n".encode(), data)
+    if dialect is not MESSAGES:
+        yield StreamEvent(f"data: {DONE}\n\n".encode(), DONE)

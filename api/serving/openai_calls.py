@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 DONE: Final = "[DONE]"
+MOST_TOKENS_OF_TEXT: Final = 16
+"""Tokens of a completion whose caller gives no bound, as in OpenAI's API."""
 
 _FINISH: Final = {"stop": "stop", "tool_calls": "stop", "function_call": "stop", "length": "length"}
 _CONSTRAINTS: Final = (
@@ -68,7 +70,9 @@ def read_completion(body: Mapping[str, Any]) -> ModelCall:
         model=text_field(body, "model"),
         messages=({"role": "prompt", "content": prompt},),
         pictures=(),
-        sampling=sampling_of(body, body.get("max_tokens", 16), body.get("stop"), wants_logprobs=wants_logprobs),
+        sampling=sampling_of(
+            body, body.get("max_tokens", MOST_TOKENS_OF_TEXT), body.get("stop"), wants_logprobs=wants_logprobs
+        ),
         is_streamed=bool(body.get("stream")),
         is_constrained=_is_constrained(body),
         asked={key: value for key, value in body.items() if key != "prompt"},

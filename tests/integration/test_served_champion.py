@@ -141,6 +141,85 @@ def test_the_champion_answers_unchanged_clients_and_a_new_one_is_swapped_in(hous
     ]
 
 
+def test_a_stream_brings_the_text_as_it_is_drawn_and_records_what_a_whole_answer_would(
+    house: House, weights: Weights
+) -> None:
+    asked: Any = {"temperature": 1, "seed": 7, "max_tokens": 24, "n": 2}
+    with serving(house, weights.base, []) as client_of:
+        whole = answered(client_of("ext-1"), **asked)
+        parts = list(answered(client_of("ext-2"), stream=True, stream_options={"include_usage": True}, **asked))
+        stop = whole.choices[0].message.content[4:7]
+        ended = answered(client_of("ext-3"), stop=stop, **asked)
+        stopped = list(answered(client_of("ext-4"), stop=stop, stream=True, **asked))
+    for place in (0, 1):
+        said = [each.choices[0].delta for each in parts if each.choices and each.choices[0].index == place]
+        assert "".join(each.content or "" for each in said) == whole.choices[place].message.content
+        assert len([each for each in said if each.content]) > 8
+        assert [each.role for each in said if each.role] == ["assistant"]
+        text = "".join(p.choices[0].delta.content or "" for p in stopped if p.choices[0].index == place)
+        assert text == ended.choices[place].message.content
+    assert len({(each.id, each.model, each.created) for each in parts}) == 1
+    assert parts[-1].usage == whole.usage
+    runs = [completion_of(house, *calls_of(house, f"ext-{number}")) for number in (1, 2, 3, 4)]
+    for one, other in (runs[:2], runs[2:]):
+        for mine, theirs in zip(one["samples"], other["samples"], strict=True):
+            assert theirs == {**mine, "logprobs": pytest.approx(mine["logprobs"], abs=1e-5)}
+
+
+def test_the_champion_continues_a_text_or_token_ids(house: House, weights: Weights) -> None:
+    asked: Any = {"model": "champion", "temperature": 1, "seed": 7, "max_tokens": 24, "logprobs": 1}
+    with serving(house, weights.base, []) as client_of:
+        whole = client_of("ext-1").completions.create(
+            prompt="open /boats", extra_body={"return_token_ids": True}, **asked
+        )
+        ids: Any = cast("Any", whole).prompt_token_ids
+        again = client_of("ext-2").completions.create(prompt=ids, **asked)
+        parts = list(client_of("ext-3").completions.create(prompt="open /boats", stream=True, **asked))
+        chat = answered(client_of("ext-4"), temperature=1, seed=7, max_tokens=24)
+        for prompt, words in (([10**9], "token ids that the tokenizer has not"), ([-1], "not"), ("x" * 999, "context")):
+            with pytest.raises(openai.BadRequestError, match=words):
+                client_of("ext-5").completions.create(prompt=cast("Any", prompt), **asked)
+        with pytest.raises(openai.BadRequestError, match="suffix"):
+            client_of("ext-5").completions.create(prompt="a", suffix="b", **asked)
+    text = whole.choices[0].text
+    assert text
+    assert text != chat.choices[0].message.content  # it is not put into the template of chats
+    assert (again.choices[0].text, "".join(each.choices[0].text for each in parts if each.choices)) == (text, text)
+    assert len([each for each in parts if each.choices and each.choices[0].text]) > 8
+    logprobs = whole.choices[0].logprobs
+    assert logprobs is not None
+    assert len(logprobs.tokens or ()) == len(logprobs.text_offset or ()) == len(logprobs.token_logprobs or ()) == 24
+    one, _, other = (completion_of(house, *calls_of(house, f"ext-{number}"))["samples"][0] for number in (1, 2, 3))
+    assert other == {**one, "logprobs": pytest.approx(one["logprobs"], abs=1e-5)}
+    assert calls_of(house, "ext-5") == []
+
+
+def test_a_caller_that_leaves_its_stream_ends_the_drawing(house: House, weights: Weights) -> None:
+    def leave(client: openai.OpenAI) -> None:
+        stream = answered(client, temperature=1, seed=7, max_tokens=100, stream=True)
+        assert next(each for each in stream if each.choices[0].delta.content)
+        stream.close()
+
+    with serving(house, weights.base, []) as client_of, pytest.MonkeyPatch.context() as patched:
+        steps: list[int] = []
+        step = Batches._step
+
+        def slow(batches: Batches, *told: Any) -> None:
+            steps.append(len(told[1].rows))
+            time.sleep(0.02)
+            step(batches, *told)
+
+        patched.setattr(Batches, "_step", slow)
+        leave(client_of("ext-1"))
+        time.sleep(0.5)  # of the 2 s that all tokens would take
+        drawn = len(steps)
+        assert 0 < drawn < 50
+        time.sleep(0.2)
+        assert len(steps) == drawn
+        assert answered(client_of("ext-2")).choices[0].message.content
+    assert calls_of(house, "ext-1") == []
+
+
 def test_artifacts_are_called_by_name_beside_the_champion(house: House, weights: Weights) -> None:
     record(house, weights.saved)
     record(house, weights.alien)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from eventlog.events import Sampling
 from eventlog.weights_folder import Base, read_base
 
+from ..drawn_texts import TextRequest, Watcher, settled_text
 from ..errors import BaseUnfit, RequestRejected
 from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
 from .batches import Batches
@@ -24,6 +26,7 @@ MOST_ADAPTERS: Final = 8
 """Most checkpoints that stay in memory beside their base. The least recently used one leaves first."""
 
 _SHOWN: Final = 12
+_REFUSED: Final = 400
 _TOO_LARGE: Final = 413
 
 
@@ -118,49 +121,77 @@ class LocalModel:
 
     def complete(self, request: CompletionRequest) -> Completion:
         """See Model.complete. Raises RequestRejected if the prompt leaves no room for an answer, and as Host.draw."""
+        return self._complete(request, None)
+
+    def complete_watched(self, request: CompletionRequest, watcher: Watcher) -> Completion:
+        """See Watchable. Raises as `complete`."""
+        return self._complete(request, watcher)
+
+    def continue_text(self, request: TextRequest, watcher: Watcher | None = None) -> Completion:
+        """See Continuing. Raises as `complete`."""
+        refuse_unoffered(self.name, self.offers, CompletionRequest((), request.sampling))
+        dialogue, prompt = self._host.dialogue, request.prompt
+        ids = dialogue.text_ids(prompt) if isinstance(prompt, str) else prompt
+        if not ids or not dialogue.has_tokens(ids):
+            said = "its prompt is empty" if not ids else "its prompt has token ids that the tokenizer has not"
+            raise RequestRejected(url=self.name, actual=_REFUSED, said=said)
+        return self._draw(ids, request.sampling, watcher)[0]
+
+    def _complete(self, request: CompletionRequest, watcher: Watcher | None) -> Completion:
         refuse_unoffered(self.name, self.offers, request)
         sampling, dialogue = request.sampling, self._host.dialogue
         drawn_as = f"{self.weights} {sampling.temperature_micro} {sampling.top_p_micro} {sampling.seed or 0}"
-        prompt = dialogue.prompt(request.messages, drawn_as)
-        longest = self._host.folder.longest
+        found, drawn = self._draw(dialogue.prompt(request.messages, drawn_as), sampling, watcher)
+        for sample, each in reversed(list(zip(found.samples, drawn, strict=True))):
+            dialogue.remember(request.messages, drawn_as, sample.text, each.ids)
+        return found
+
+    def _draw(
+        self, prompt: tuple[int, ...], sampling: Sampling, watcher: Watcher | None
+    ) -> tuple[Completion, list[SampledTokens]]:
+        longest, dialogue = self._host.folder.longest, self._host.dialogue
         if len(prompt) + sampling.max_tokens > longest:
             said = f"{len(prompt)} tokens and {sampling.max_tokens} for the answer exceed a context of {longest}"
             raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
+        if watcher is not None:
+            watcher.begin(self.name, len(prompt))
         asks = [
-            Ask(self.weights, prompt, sampling, number, dialogue.ends, self._stop_rule(sampling.stop))
+            Ask(self.weights, prompt, sampling, number, dialogue.ends, self._end_rule(number, sampling.stop, watcher))
             for number in range(sampling.samples)
         ]
         drawn = [future.result() for future in self._host.draw(self, asks)]
-        samples = tuple(self._sample(each, request) for each in drawn)
-        for sample, each in reversed(list(zip(samples, drawn, strict=True))):
-            dialogue.remember(request.messages, drawn_as, sample.text, each.ids)
-        return Completion(
+        found = Completion(
             model=self.name,
-            samples=samples,
+            samples=tuple(self._sample(each, sampling) for each in drawn),
             input_tokens=len(prompt),
             output_tokens=sum(len(each.ids) for each in drawn),
             prompt_token_ids=prompt,
             served=self._host.served,
         )
+        return found, drawn
 
-    def _stop_rule(self, stops: tuple[str, ...]) -> _Stopping | None:
-        return _Stopping(self._host.dialogue, stops) if stops else None
+    def _end_rule(self, sample: int, stops: tuple[str, ...], watcher: Watcher | None) -> _Ending | None:
+        return _Ending(self._host.dialogue, sample, stops, watcher) if stops or watcher is not None else None
 
-    def _sample(self, drawn: SampledTokens, request: CompletionRequest) -> Sample:
-        dialogue, stops = self._host.dialogue, request.sampling.stop
+    def _sample(self, drawn: SampledTokens, sampling: Sampling) -> Sample:
+        dialogue, stops = self._host.dialogue, sampling.stop
         text = dialogue.text(drawn.ids)
         text = text[: min((text.find(stop) for stop in stops if stop in text), default=len(text))]
         tokens = tuple(Token(dialogue.token(token), own) for token, own in zip(drawn.ids, drawn.logprobs, strict=True))
-        return Sample(text, drawn.finish, tokens if request.sampling.wants_logprobs else None, drawn.ids)
+        return Sample(text, drawn.finish, tokens if sampling.wants_logprobs else None, drawn.ids)
 
 
-class _Stopping:
-    """Predicate: the sampled tokens contain a stop text."""
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """Predicate: the sampled tokens contain a stop text, or nobody waits for further ones."""
 
-    def __init__(self, dialogue: Dialogue, stops: tuple[str, ...]) -> None:
-        self._dialogue = dialogue
-        self._stops = stops
+    dialogue: Dialogue
+    sample: int
+    stops: tuple[str, ...]
+    watcher: Watcher | None
 
     def __call__(self, ids: Sequence[int]) -> bool:
-        text = self._dialogue.text(ids)
-        return any(stop in text for stop in self._stops)
+        text = self.dialogue.text(ids)
+        if any(stop in text for stop in self.stops):
+            return True
+        return self.watcher is not None and self.watcher.tell(self.sample, settled_text(text, self.stops))

@@ -12,7 +12,7 @@ from ..model import Finish
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request for one sample. `is_over` is a predicate: the tokens so far contain a stop text."""
+    """A request for one sample. `is_over` is a predicate on the tokens so far: no further one is wanted."""
 
     weights: str
     prompt: tuple[int, ...]
