@@ -2,7 +2,7 @@
 
 The estimate counts what torch keeps for the backward pass of a Transformers decoder in float32: for each token, layer
 and hidden unit about `_UNITS` numbers, `_INNER` for each unit of the feed-forward, and the attention scores of each
-head. Measured on SmolLM2-135M, see docs/training.md. Logits are computed in parts, so they count once and not by row.
+head. Measured on SmolLM2-135M. Logits are computed in parts, so they count once and not by row.
 """
 
 from __future__ import annotations

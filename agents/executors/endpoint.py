@@ -11,8 +11,9 @@ from ..models.model import Model, WithoutLogprobs
 from ..models.servers.vllm import VllmServer
 from .actions import Wording
 from .executor import Assignment, Execution, Watch, no_verification
+from .inspection import HttpInspector, Inspectors
 from .local import BRIEF_TOKENS
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, name_over, over_http, wording_budget
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, can_inspect, name_over, over_http, wording_budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class EndpointPolicies:
     opening: Opening = over_http
     wording: Wording = "full"
     lacks_logprobs: bool = False
+    inspect: Inspectors | None = None
 
     @property
     def name(self) -> str:
@@ -51,7 +53,11 @@ class EndpointPolicies:
     @property
     def walks_pages(self) -> bool:
         """See Advised."""
-        return self.opening is over_http
+        return can_inspect(self.opening, self.inspect)
+
+    def inspectors(self) -> Inspectors:
+        """See Inspecting."""
+        return self.inspect or HttpInspector
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `policy_for` does."""

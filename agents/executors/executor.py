@@ -198,7 +198,7 @@ class Advised(Protocol):
 
     @property
     def walks_pages(self) -> bool:
-        """True if its steps are steps of pages over HTTP, which recovery can take again."""
+        """True if its steps are steps of pages, which recovery can take again."""
         ...
 
 

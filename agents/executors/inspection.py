@@ -15,12 +15,15 @@ from ..plans import Plan
 from .surface import HttpSurface
 from .walk import walk_plan
 
+Inspectors = Callable[[Environment, Instance, int], Inspector]
+"""Makes the inspector of an instance, with the index that its run's noise was drawn for."""
+
 
 @runtime_checkable
 class Inspecting(Protocol):
-    """An executor whose runs are not inspected over plain HTTP."""
+    """An executor whose runs may be inspected in another way than over plain HTTP."""
 
-    def inspectors(self) -> Callable[[Environment, Instance, int], Inspector]:
+    def inspectors(self) -> Inspectors:
         """Factory of inspectors for its runs."""
         ...
 

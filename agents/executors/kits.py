@@ -18,6 +18,7 @@ from ..envs.contract import TaskText
 from ..envs.environment import Environment
 from ..envs.probing.target import Target
 from .executor import Executor
+from .inspection import Inspectors
 from .policy import Opening
 
 _MODULE: Final = "kit.py"
@@ -27,8 +28,9 @@ _MODULE: Final = "kit.py"
 class Inside:
     """An open environment of a kit, its address for reports, and what only its kit can do on it.
 
-    `executors` are those that play on it alone, by name, `opening` gives a policy its surface, and `target` describes
-    it for probing, with these seeds and the seed of random walks. `is_started` is False if somebody else runs it.
+    `executors` are those that play on it alone, by name, `opening` gives a policy its surface, `inspect` looks at the
+    pages of a policy's failed runs (None: it has none), and `target` describes it for probing, with these seeds and the
+    seed of random walks. `is_started` is False if somebody else runs it.
     """
 
     environment: Environment
@@ -37,6 +39,7 @@ class Inside:
     opening: Opening
     target: Callable[[tuple[int, ...], int], Target]
     is_started: bool = True
+    inspect: Inspectors | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from ..models.model import Model
 from .actions import Wording
 from .errors import NotServed
 from .executor import Assignment, Execution, Watch, no_verification
-from .policy import MAX_TOKENS, Opening, PolicyExecutor, name_over, over_http, wording_budget
+from .inspection import HttpInspector, Inspectors
+from .policy import MAX_TOKENS, Opening, PolicyExecutor, can_inspect, name_over, over_http, wording_budget
 
 BRIEF_TOKENS: Final = 128
 """Most tokens of an answer with brief wording. An action takes about fifty."""
@@ -37,6 +38,7 @@ class LocalPolicies:
     folder_of: FolderOf = no_checkpoints
     opening: Opening = over_http
     wording: Wording = "full"
+    inspect: Inspectors | None = None
 
     @property
     def name(self) -> str:
@@ -61,7 +63,11 @@ class LocalPolicies:
     @property
     def walks_pages(self) -> bool:
         """See Advised."""
-        return self.opening is over_http
+        return can_inspect(self.opening, self.inspect)
+
+    def inspectors(self) -> Inspectors:
+        """See Inspecting."""
+        return self.inspect or HttpInspector
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor. Raises what `policy_for` does."""

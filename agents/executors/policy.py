@@ -28,6 +28,7 @@ from ..models.structured import answer_schema
 from .actions import SHAPES, NotAnAction, Sight, Wording, step_of, system_prompt
 from .errors import NotServed
 from .executor import Assignment, Called, CostReached, ExecutedStep, Execution, Verified, Watch, no_verification
+from .inspection import HttpInspector, Inspectors
 from .open_actions import open_schema, open_step_of, open_system_prompt
 from .site_tools import over_tools
 from .surface import Acted, HttpSurface, OpenSurface, Surface
@@ -63,6 +64,11 @@ def name_over(opening: Opening) -> str:
     return TOOLS_NAME if opening is over_tools else NAME
 
 
+def can_inspect(opening: Opening, inspect: Inspectors | None) -> bool:
+    """True if recovery can take the steps of a failed run again: over HTTP, or with inspectors of the surface's own."""
+    return inspect is not None or opening is over_http
+
+
 def wording_budget(wording: Wording) -> int:
     """Most bytes of advice that a policy with this wording is told."""
     return BRIEF_BUDGET if wording == "brief" else BUDGET
@@ -75,7 +81,7 @@ def guided_prompt(system: str, guidance: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PolicyExecutor:
-    """Executor of a model. `opening` makes the surface of each run.
+    """Executor of a model. `opening` makes the surface of each run, `inspect` what looks at the page of a failed one.
 
     `brief` wording is for small models: the text of a page is cut to its beginning. `text_schema` constrains an answer
     that is taken whole as a text, where the model offers schemas. Raises NotOffered if the policy needs screenshots
@@ -88,6 +94,7 @@ class PolicyExecutor:
     max_tokens: int = MAX_TOKENS
     wording: Wording = "full"
     text_schema: Schema | None = None
+    inspect: Inspectors | None = None
 
     def __post_init__(self) -> None:
         if self.sight == "screenshot" and not self.model.offers.images:
@@ -111,7 +118,11 @@ class PolicyExecutor:
     @property
     def walks_pages(self) -> bool:
         """See Advised."""
-        return self.opening is over_http
+        return can_inspect(self.opening, self.inspect)
+
+    def inspectors(self) -> Inspectors:
+        """See Inspecting."""
+        return self.inspect or HttpInspector
 
     def policy_for(self, weights: str) -> PolicyExecutor:
         """The policy itself, for `base` alone: nobody knows the weights of its model. Raises NotServed.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _NOWHERE: Final = Instance.model_validate({"seed": 0, "instance": "recorded", "url": "http://recorded.invalid/"})
 _NEW, _PAGE, _END = "New on the page:\n<page>\n", "<page>\n", "\n</page>"
 _LONGEST: Final = 120
+_NO_PROMPT: Final = "its system prompt is none that policies are given for pages today, as in environments without"
 
 
 class _Diverged(Exception):
@@ -48,7 +49,7 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
     """Yield the checks of what a policy was told, of each model call, of each step, and of the end."""
     prompt = _prompt_of(conversation)
     if prompt is None:
-        yield ReplayCheck("calls", (), None, "its system prompt is none of those of today's policies")
+        yield ReplayCheck("calls", (), None, _NO_PROMPT)
         return
     sight, wording = prompt
     if conversation.said is not None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from typing import Literal
 
 from agents.envs.contract import Instance
-from agents.envs.environment import Environment
 from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.executors.browser import BrowserExecutor, Chromium
 from agents.executors.delegation.executor import DelegationExecutor, JournalOf
 from agents.executors.demonstration import Demonstrator
 from agents.executors.endpoint import EndpointPolicies
 from agents.executors.executor import Advised, Executor
-from agents.executors.inspection import HttpInspector, Inspecting
+from agents.executors.inspection import HttpInspector, Inspecting, Inspectors
 from agents.executors.kits import Inside, find_kits
 from agents.executors.local import FolderOf, LocalPolicies, no_checkpoints
 from agents.executors.outside.agent_spec import AgentSpec, agent_options, model_in
@@ -25,7 +24,6 @@ from agents.executors.remote.executor import RemotePolicies
 from agents.executors.site_tools import over_tools
 from agents.executors.surface import Surface
 from agents.learning.advice import Audience
-from agents.learning.inspection import Inspector
 from agents.models.errors import NotOffered
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
@@ -142,16 +140,17 @@ def _policy_of(
     if sight == "tools" and inside is not None:
         raise WrongWay(actual="policy with --sight tools", expected=f"{Way.POLICY.value} without it: no MCP server")
     opening = over_tools if sight == "tools" else over_http if inside is None else inside.opening
+    inspect = None if inside is None else inside.inspect
     if local_folder(settings, model) is not None:
         with local_host(settings, model, folder_of) as (host, files_of):
-            yield LocalPolicies(host, files_of, opening, settings.policy_wording)
+            yield LocalPolicies(host, files_of, opening, settings.policy_wording, inspect=inspect)
         return
     if settings.model_base is not None:
         with weights_endpoint(settings, model, folder_of) as server:
-            yield EndpointPolicies(server, opening, settings.policy_wording)
+            yield EndpointPolicies(server, opening, settings.policy_wording, inspect=inspect)
         return
     with agent_model(settings, model) as asked:
-        yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording)
+        yield PolicyExecutor(asked, opening=opening, wording=settings.policy_wording, inspect=inspect)
 
 
 @contextmanager
@@ -170,7 +169,7 @@ def _looking_policy(settings: Settings, model: str | None, inside: Inside | None
         yield PolicyExecutor(asked, "screenshot", open_window, wording=settings.policy_wording)
 
 
-def inspector_of(executor: Executor) -> Callable[[Environment, Instance, int], Inspector]:
+def inspector_of(executor: Executor) -> Inspectors:
     """Factory of the inspector with which recovery looks at the instance of a failed run."""
     return executor.inspectors() if isinstance(executor, Inspecting) else HttpInspector
 

@@ -60,7 +60,7 @@ def main(
         raise typer.BadParameter("--write needs a full run: omit --quick")
     number = TURNS * PARALLEL if quick else calls
     with own_server() as server, _model_server() as upstream:
-        note = _prepare(server)
+        note = _prepare(server) + f"; load average {os.getloadavg()[0]:.1f} at the start"
         with _proxy(server, upstream) as (address, process):
             found, asked = _measure(Address(f"{upstream}/chat/completions", "none"), address, number, process)
             found |= _count_recorded(server, asked)
@@ -71,7 +71,7 @@ def main(
         "of them, runs that are not recorded as missing": at_most(0),
         "of them, runs with a reward": at_most(0),
     }
-    note += f"; {TURNS} turns of {number // TURNS} calls an arm; load average {os.getloadavg()[0]:.1f} at the start."
+    note += f"; {TURNS} turns of {number // TURNS} calls an arm."
     report("capture", found, targets, page=PAGE if write else None, note=note)
 
 

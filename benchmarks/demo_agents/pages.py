@@ -7,22 +7,18 @@ stands there in round brackets.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from agents.envs.contract import Instance
-from agents.envs.environment import Environment
 from agents.envs.miniwob.environment import MiniWob
 from agents.envs.miniwob.tabs import Tabs
 from agents.envs.miniwob.view import CLICKED, FIELDS
-from agents.executors.inspection import HttpInspector
 from agents.executors.miniwob.executor import MiniWobSurface
 from agents.executors.miniwob.inspection import miniwob_inspectors
 from agents.executors.miniwob.slot_surface import SlotSurface
 from agents.executors.policy import Opening, PolicyExecutor
-from agents.learning.inspection import Inspector
 from agents.learning.step_words import say_step
 from agents.models.scripted import Scripted
 from api.sweeps.plan import site_templates
@@ -58,22 +54,6 @@ _SLOT: Final = re.compile(r"\(((?:quoted|number|after|between)(?::[^()]*)?)\)")
 _QUOTED: Final = re.compile(r"'([^']*\*[^']*)'")
 
 
-@dataclass(frozen=True, slots=True)
-class PageAgent(PolicyExecutor):
-    """A policy whose failed runs can be looked over on the pages of a browser."""
-
-    inspect: Callable[[Environment, Instance, int], Inspector] = HttpInspector
-
-    @property
-    def walks_pages(self) -> bool:
-        """See Advised."""
-        return True
-
-    def inspectors(self) -> Callable[[Environment, Instance, int], Inspector]:
-        """See Inspecting."""
-        return self.inspect
-
-
 @contextmanager
 def open_page(name: str, tabs: Tabs) -> Iterator[Case]:
     """Yield a task for the rule agent, in tabs that are open."""
@@ -92,10 +72,10 @@ def open_page(name: str, tabs: Tabs) -> Iterator[Case]:
         )
 
 
-def _agent(task: Template, tabs: Tabs, explores: float) -> PageAgent:
+def _agent(task: Template, tabs: Tabs, explores: float) -> PolicyExecutor:
     """The agent. It opens the page first, because before its first step it is shown none."""
     follower = Follower((OPEN, *task.plan_steps), task.instruction, explores, choices_on, named_on)
-    return PageAgent(Scripted(follower), opening=_with_slots(tabs), inspect=miniwob_inspectors(tabs))
+    return PolicyExecutor(Scripted(follower), opening=_with_slots(tabs), inspect=miniwob_inspectors(tabs))
 
 
 def _with_slots(tabs: Tabs) -> Opening:

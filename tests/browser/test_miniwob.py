@@ -28,9 +28,11 @@ from agents.envs.miniwob.tasks import TASKS
 from agents.executors.executor import Assignment, Execution, Executor, Watch, no_verification
 from agents.executors.miniwob.executor import MiniWobScript, MiniWobSurface, on_miniwob
 from agents.executors.miniwob.inspection import miniwob_inspectors
+from agents.executors.miniwob.kit import open_in_tabs
 from agents.executors.miniwob.plan import MiniWobPlan
 from agents.executors.miniwob.scripts import SCRIPTS
 from agents.executors.policy import PolicyExecutor
+from agents.learning.occasions import text_and_change
 from agents.learning.recovery.failing import failed_run
 from agents.learning.recovery.recover import recover
 from agents.models.scripted import Scripted
@@ -43,7 +45,7 @@ from api.settings import read_settings
 from api.sweeps.plan import site_templates
 from benchmarks.shipped import template
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import RewardGraded, RunMissing, SeedsRule, Step
+from eventlog.events import HintRecorded, RewardGraded, RunMissing, SeedsRule, Step
 from projections.rewards import REWARDS
 from projections.runs import RUNS
 from tests.integration.test_cli import Flywheel, flywheel, shown
@@ -54,6 +56,7 @@ __all__ = ["flywheel"]
 pytestmark = pytest.mark.browser
 
 ASSIGNMENT = Assignment("", (), max_steps=40)
+MISSED = (("navigate", "/"), ("click", "Close the dialog"), ("finish", ""))
 OPENS = """
 import sys
 from agents.envs.miniwob.environment import MiniWob
@@ -421,6 +424,22 @@ def test_a_policy_acts_on_a_page_by_what_it_sees(tabs: Tabs) -> None:
         assert execution.status == "completed"
         assert env.oracle(instance, env.name).passed
     assert "ONE" in model.requests[1].messages[-1].text
+
+
+def test_what_works_on_a_page_where_a_policy_failed_is_said_in_words(tabs: Tabs) -> None:
+    said = [json.dumps({"why": "", "action": name, "target": target, "value": ""}) for name, target in MISSED]
+    store, blobs = a_store(), MemoryBlobs()
+    with open_in_tabs("click-dialog", tabs) as inside:
+        policy = PolicyExecutor(Scripted(said), opening=inside.opening, inspect=inside.inspect)
+        told = Means(
+            cast("Any", inside.environment), BOOK, SeedsRule(), stopwatch, policy, inspector=policy.inspectors()
+        )
+        (each,) = job("click-dialog", 3, siblings=1)
+        rollout(each, store, blobs, told)
+    hints = [each.event for each in store.read(types=["HintRecorded"])]
+    assert [text_and_change(blobs.get(each.content).body)[0] for each in hints if isinstance(each, HintRecorded)] == [
+        "On /: follow the link 'Close', not: follow the link 'Close the dialog'."
+    ]
 
 
 @pytest.mark.costly("probes a task and sweeps it in a Chromium of its own")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -13,8 +13,9 @@ from ...envs.contract import Instance
 from ...envs.environment import Environment
 from ...envs.miniwob.tabs import Tabs
 from ...envs.miniwob.view import CLICKED, View, VisibleElement
-from ...learning.inspection import Inspection, Inspector
+from ...learning.inspection import Inspection
 from ...plans import Plan
+from ..inspection import Inspectors
 from ..slots import Unfilled, fill
 from ..walk import walk_plan
 from .executor import MiniWobSurface
@@ -25,7 +26,7 @@ _SLOTS: Final = ("{quoted}", "{quoted:2}", "{number}", "{number:2}", "{number:3}
 _TICKED: Final = frozenset({"radio", "checkbox"})
 
 
-def miniwob_inspectors(tabs: Tabs) -> Callable[[Environment, Instance, int], Inspector]:
+def miniwob_inspectors(tabs: Tabs) -> Inspectors:
     """Factory of inspectors for runs in these tabs."""
     return partial(MiniWobInspector, tabs)
 

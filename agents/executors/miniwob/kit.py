@@ -17,6 +17,7 @@ from ..executor import Assignment
 from ..kits import Inside, Kit
 from . import executor, plan
 from .executor import MiniWobScript, MiniWobSurface, on_miniwob
+from .inspection import miniwob_inspectors
 from .plan import MiniWobPlan
 
 _STEPS: Final = 40
@@ -38,6 +39,7 @@ def open_in_tabs(name: str, tabs: Tabs) -> Iterator[Inside]:
             address=tabs.origin,
             executors={executor.NAME: MiniWobScript(tabs), plan.NAME: MiniWobPlan(tabs)},
             opening=on_miniwob(tabs),
+            inspect=miniwob_inspectors(tabs),
             target=lambda seeds, rng_seed: task_target(environment, tabs, seeds=seeds, rng_seed=rng_seed),
         )
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from ...envs.contract import Instance
-from ...envs.environment import Environment
 from ...envs.miniwob.tabs import Tabs
-from ...learning.inspection import Inspector
 from ..executor import Assignment, Execution, Watch, no_verification
+from ..inspection import Inspectors
 from ..walk import walk_plan
 from .executor import MiniWobSurface
 from .inspection import miniwob_inspectors
@@ -32,6 +30,6 @@ class MiniWobPlan:
         surface = SlotSurface(MiniWobSurface(self.tabs.tab(instance.instance)))
         return walk_plan(assignment.plan, surface, max_steps=assignment.max_steps, watch=watch)
 
-    def inspectors(self) -> Callable[[Environment, Instance, int], Inspector]:
+    def inspectors(self) -> Inspectors:
         """See Inspecting."""
         return miniwob_inspectors(self.tabs)
