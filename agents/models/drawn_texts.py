@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
@@ -13,16 +13,18 @@ from .model import Completion, CompletionRequest
 _REPLACEMENT: Final = "\ufffd"
 
 
-class Watcher(Protocol):
-    """Is told of a completion while it is drawn. Its functions are called in the threads that draw, and return soon."""
+@dataclass(frozen=True, slots=True)
+class DrawnText:
+    """The text of a sample so far, which only grows, with the model's name and the number of the prompt's tokens."""
 
-    def begin(self, model: str, input_tokens: int) -> None:
-        """Nothing refuses the request any more: the name of the model, and the tokens of the prompt."""
-        ...
+    model: str
+    input_tokens: int
+    sample: int
+    text: str
 
-    def tell(self, sample: int, text: str) -> bool:
-        """The text of a sample so far, which only grows; True if nobody waits for the rest of it."""
-        ...
+
+Watcher = Callable[[DrawnText], bool]
+"""Is told of each token of a completion in the threads that draw, and returns soon: True if nobody waits any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,9 +85,9 @@ async def chat_stream(
         yield {**head, "choices": [{"index": sample, "delta": delta, "finish_reason": None, "logprobs": None}]}
     whole = chat_answer(await drawing, body)
     for choice in whole["choices"]:
-        before = drawn.shown.get(choice["index"], "")
         said = {key: value for key, value in choice.items() if key not in {"message", "finish_reason"}}
-        delta = _role(is_first=not before) | {"content": choice["message"]["content"][len(before) :]}
+        rest = drawn.rest(choice["index"], choice["message"]["content"])
+        delta = _role(is_first=choice["index"] not in drawn.shown) | {"content": rest}
         yield {**head, "choices": [{**said, "delta": delta, "finish_reason": None}]}
         end = {"index": choice["index"], "delta": {}, "finish_reason": choice["finish_reason"], "logprobs": None}
         yield {**head, "choices": [end]}

@@ -67,13 +67,13 @@ async def message_stream(
 ) -> AsyncIterator[Mapping[str, Any]]:
     """A message as the events of a stream, its text in pieces as they are drawn. Raises what the drawing raises."""
     usage = {"input_tokens": drawn.input_tokens, "output_tokens": 0}
-    empty = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    empty: dict[str, Any] = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield {"type": "message_start", "message": {**_head(name), **empty}}
     yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
     async for _, piece in drawn.pieces():
         yield _delta(piece)
     whole = message_answer(await drawing)
-    rest = whole["content"][0]["text"][len(drawn.shown.get(0, "")) :]
+    rest = drawn.rest(0, whole["content"][0]["text"])
     if rest or not drawn.shown:
         yield _delta(rest)
     yield {"type": "content_block_stop", "index": 0}

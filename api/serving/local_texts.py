@@ -15,7 +15,7 @@ from agents.models.model import Completion, Sample
 from .calls import sampling_of
 from .drawn_stream import DrawnStream
 from .errors import BadCall
-from .openai_calls import MOST_TOKENS_OF_TEXT
+from .openai_calls import asks_logprobs, most_tokens_of_text
 from .plain_texts import refuse_beyond_text, with_seed
 
 _REFUSED: Final = {"suffix": "none: the model continues a text", "best_of": "none: every answer is given"}
@@ -27,10 +27,10 @@ def read_text_request(body: Mapping[str, Any]) -> TextRequest:
     for name, expected in _REFUSED.items():
         if body.get(name) not in (None, "", body.get("n") or 1):
             raise BadCall(where=name, actual="given", expected=expected)
-    wants_logprobs = body.get("logprobs") is not None
-    most = body.get("max_tokens", MOST_TOKENS_OF_TEXT)
-    sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=wants_logprobs)
-    prompt = body["prompt"]
+    if (body.get("logprobs") or 0) > 1:
+        raise BadCall(where="logprobs", actual=str(body["logprobs"]), expected="1: of the drawn tokens alone")
+    most, prompt = most_tokens_of_text(body), body["prompt"]
+    sampling = sampling_of(body, most, body.get("stop"), wants_logprobs=asks_logprobs(body))
     return TextRequest(prompt if isinstance(prompt, str) else tuple(prompt), with_seed(sampling))
 
 
@@ -61,7 +61,7 @@ async def text_stream(
         yield {**head, "choices": [{"index": sample, "text": piece, "logprobs": None, "finish_reason": None}]}
     whole = text_answer(await drawing, body)
     for choice in whole["choices"]:
-        yield {**head, "choices": [{**choice, "text": choice["text"][len(drawn.shown.get(choice["index"], "")) :]}]}
+        yield {**head, "choices": [{**choice, "text": drawn.rest(choice["index"], choice["text"])}]}
     prompt = {"prompt_token_ids": whole["prompt_token_ids"]} if "prompt_token_ids" in whole else {}
     yield {**head, "choices": [], "usage": whole["usage"], **prompt}
 

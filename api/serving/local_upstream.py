@@ -150,7 +150,7 @@ class LocalUpstream:
         drawn.follow(drawing)
         try:
             await drawn.begun()
-            if drawn.model is None:  # nothing is told while it is drawn, or it failed
+            if drawn.model is None:  # it failed, or was whole before anything was told
                 found = await drawing
                 drawn.model, drawn.input_tokens = found.model, found.input_tokens or 0
             name = model if self.hides_weights else drawn.model
@@ -165,8 +165,10 @@ class LocalUpstream:
         return _DIALECTS[dialect.path].read(body, self.has_logprobs)
 
     def _complete(
-        self, request: CompletionRequest | TextRequest, model: str, watcher: Watcher | None = None
+        self, request: CompletionRequest | TextRequest, model: str, watcher: DrawnStream | None = None
     ) -> Completion:
+        if watcher is not None and watcher.has_left:  # while it waited for a thread
+            raise UpstreamLost(url=self.url, actual="its caller has left")
         try:
             with self.models.take(model) as taken:
                 found = _draw(taken, request, watcher)

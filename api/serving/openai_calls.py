@@ -65,18 +65,22 @@ def read_completion(body: Mapping[str, Any]) -> ModelCall:
     is_ids = isinstance(prompt, list) and bool(prompt) and all(isinstance(each, int) for each in prompt)
     if not isinstance(prompt, str) and not is_ids:
         raise BadCall(where="prompt", actual="neither a text nor token ids", expected="one prompt a request")
-    wants_logprobs = body.get("logprobs") is not None
+    wants_logprobs = asks_logprobs(body)
     return ModelCall(
         model=text_field(body, "model"),
         messages=({"role": "prompt", "content": prompt},),
         pictures=(),
-        sampling=sampling_of(
-            body, body.get("max_tokens", MOST_TOKENS_OF_TEXT), body.get("stop"), wants_logprobs=wants_logprobs
-        ),
+        sampling=sampling_of(body, most_tokens_of_text(body), body.get("stop"), wants_logprobs=wants_logprobs),
         is_streamed=bool(body.get("stream")),
         is_constrained=_is_constrained(body),
         asked={key: value for key, value in body.items() if key != "prompt"},
     )
+
+
+def most_tokens_of_text(body: Mapping[str, Any]) -> Any:
+    """The bound of a completion's tokens, as the body gives it, unchecked."""
+    given = body.get("max_tokens")
+    return MOST_TOKENS_OF_TEXT if given is None else given
 
 
 def advise_chat(body: Mapping[str, Any], paragraph: str) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def _has_picture(part: Any) -> bool:
     return isinstance(part, dict) and isinstance(part.get("image_url"), dict)
 
 
-def _asks(body: Mapping[str, Any]) -> bool:
+def asks_logprobs(body: Mapping[str, Any]) -> bool:
     """True if a caller asks for logprobs; 0 asks for those of the drawn tokens."""
     given = body.get("logprobs")
     return given is not None and given is not False
@@ -145,7 +149,7 @@ def with_additions(
 ) -> dict[str, Any]:
     """The body with what recording needs and the caller did not ask for: logprobs, token ids, usage of a stream."""
     further: dict[str, Any] = {}
-    if logprobs and not _asks(body):
+    if logprobs and not asks_logprobs(body):
         further["logprobs"] = True if is_chat else 1
     if token_ids:
         further["return_token_ids"] = True
@@ -166,7 +170,7 @@ def without_additions(answer: dict[str, Any], asked: Mapping[str, Any]) -> dict[
     if not asked.get("return_token_ids"):
         answer = {key: value for key, value in answer.items() if key != "prompt_token_ids"}
     dropped = {"token_ids"} if not asked.get("return_token_ids") else set[str]()
-    dropped |= set[str]() if _asks(asked) else {"logprobs"}
+    dropped |= set[str]() if asks_logprobs(asked) else {"logprobs"}
     choices = [{key: value for key, value in choice.items() if key not in dropped} for choice in answer["choices"]]
     return {**answer, "choices": choices}
 

@@ -75,7 +75,9 @@ def open_page(name: str, tabs: Tabs) -> Iterator[Case]:
 def _agent(task: Template, tabs: Tabs, explores: float) -> PolicyExecutor:
     """The agent. It opens the page first, because before its first step it is shown none."""
     follower = Follower((OPEN, *task.plan_steps), task.instruction, explores, choices_on, named_on)
-    return PolicyExecutor(Scripted(follower), opening=_with_slots(tabs), inspect=miniwob_inspectors(tabs))
+    return PolicyExecutor(
+        Scripted(follower), opening=_with_slots(tabs), inspect=miniwob_inspectors(tabs, has_slots=True)
+    )
 
 
 def _with_slots(tabs: Tabs) -> Opening:

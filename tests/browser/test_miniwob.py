@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,7 +56,6 @@ __all__ = ["flywheel"]
 pytestmark = pytest.mark.browser
 
 ASSIGNMENT = Assignment("", (), max_steps=40)
-MISSED = (("navigate", "/"), ("click", "Close the dialog"), ("finish", ""))
 OPENS = """
 import sys
 from agents.envs.miniwob.environment import MiniWob
@@ -426,19 +425,35 @@ def test_a_policy_acts_on_a_page_by_what_it_sees(tabs: Tabs) -> None:
     assert "ONE" in model.requests[1].messages[-1].text
 
 
-def test_what_works_on_a_page_where_a_policy_failed_is_said_in_words(tabs: Tabs) -> None:
-    said = [json.dumps({"why": "", "action": name, "target": target, "value": ""}) for name, target in MISSED]
+@pytest.mark.parametrize(
+    ("task", "missed", "said"),
+    [
+        (
+            "click-dialog",
+            ("click", "Close the dialog", ""),
+            "On /: follow the link 'Close', not: follow the link 'Close the dialog'.",
+        ),
+        (
+            "enter-password",
+            ("fill_field", "Verify the password", "x"),
+            "On /: write 'x' into 'Verify password', not: write 'x' into 'Verify the password'.",
+        ),
+    ],
+)
+def test_what_works_on_a_page_where_a_policy_failed_is_said_in_words(
+    task: str, missed: tuple[str, str, str], said: str, tabs: Tabs
+) -> None:
+    acts = (("navigate", "/", ""), missed, ("finish", "", ""))
+    answers = [json.dumps({"why": "", "action": name, "target": at, "value": value}) for name, at, value in acts]
     store, blobs = a_store(), MemoryBlobs()
-    with open_in_tabs("click-dialog", tabs) as inside:
-        policy = PolicyExecutor(Scripted(said), opening=inside.opening, inspect=inside.inspect)
-        told = Means(
-            cast("Any", inside.environment), BOOK, SeedsRule(), stopwatch, policy, inspector=policy.inspectors()
-        )
-        (each,) = job("click-dialog", 3, siblings=1)
-        rollout(each, store, blobs, told)
+    with open_in_tabs(task, tabs) as inside:
+        policy = PolicyExecutor(Scripted(answers), opening=inside.opening, inspect=inside.inspect)
+        told = means(cast("Any", inside.environment), policy)
+        (each,) = job(task, 3, siblings=1)
+        rollout(each, store, blobs, replace(told, inspector=policy.inspectors()))
     hints = [each.event for each in store.read(types=["HintRecorded"])]
-    assert [text_and_change(blobs.get(each.content).body)[0] for each in hints if isinstance(each, HintRecorded)] == [
-        "On /: follow the link 'Close', not: follow the link 'Close the dialog'."
+    assert said in [
+        text_and_change(blobs.get(each.content).body)[0] for each in hints if isinstance(each, HintRecorded)
     ]
 
 
@@ -498,7 +513,7 @@ def test_what_recovery_finds_in_one_instance_holds_in_others(task: str, tabs: Ta
         plan, instance = site_templates(env)[0].plan_steps, env.reset(3)
         assert MiniWobPlan(tabs).execute(Assignment("", plan, max_steps=9), instance).status == "halted"
         run = failed_run(env.name, plan, lambda piece: apply_overlay(plan, (), forced=piece), 0, 9)
-        (found,) = recover("run", run, miniwob_inspectors(tabs)(env, instance, 0)).proposals
+        (found,) = recover("run", run, miniwob_inspectors(tabs, has_slots=True)(env, instance, 0)).proposals
         cured = apply_overlay(plan, (), forced=found.piece).plan
         for seed in (4, 5):
             other = env.reset(seed)

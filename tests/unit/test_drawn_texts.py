@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.models.drawn_texts import settled_text
+from agents.models.drawn_texts import DrawnText, settled_text
 from agents.models.model import Completion
 from api.serving.drawn_stream import DrawnStream
+from api.serving.errors import UpstreamLost
 
 
 @pytest.mark.parametrize(
@@ -40,33 +42,65 @@ def test_what_is_told_is_never_taken_back_by_a_stop_text(text: str, stops: list[
             assert whole.startswith(settled_text(text[:end], stops))
 
 
-def test_pieces_come_in_the_order_they_were_told_and_end_with_the_completion() -> None:
+def text_of(sample: int, text: str) -> DrawnText:
+    return DrawnText("m", 3, sample, text)
+
+
+def test_pieces_come_as_they_were_told_and_end_with_the_completion() -> None:
     async def main() -> list[tuple[int, str]]:
-        drawn = DrawnStream()
+        drawn, may = DrawnStream(), threading.Event()
 
         def draw() -> Completion:
-            drawn.begin("m", 3)
-            for sample, text in ((0, "a"), (1, "x"), (0, "a"), (0, "abc"), (1, "xy")):
-                assert not drawn.tell(sample, text)
+            for sample, text in ((0, "a"), (1, ""), (1, "x")):
+                assert not drawn(text_of(sample, text))
+            assert may.wait(10)
+            for sample, text in ((0, "a"), (0, "ab"), (0, "abc"), (1, "xy")):
+                assert not drawn(text_of(sample, text))
             return Completion("m", (), 3, 5)
 
+        found = []
         with ThreadPoolExecutor(1) as pool:
             drawing = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(pool, draw))
             drawn.follow(drawing)
             await drawn.begun()
             assert (drawn.model, drawn.input_tokens) == ("m", 3)
-            return [piece async for piece in drawn.pieces()]
+            async for piece in drawn.pieces():
+                found.append(piece)
+                if drawn.shown == {0: "a", 1: "x"}:
+                    may.set()
+        assert drawn.rest(0, "abcd") == "d"
+        assert drawn.rest(2, "z") == "z"
+        with pytest.raises(UpstreamLost, match="changed"):
+            drawn.rest(0, "abd")
+        return found
 
-    assert asyncio.run(main()) == [(0, "a"), (1, "x"), (0, "bc"), (1, "y")]
+    found = asyncio.run(main())
+    assert {sample: "".join(piece for at, piece in found if at == sample) for sample in (0, 1)} == {0: "abc", 1: "xy"}
+    assert found[:2] == [(0, "a"), (1, "x")]
+
+
+def test_a_completion_that_fails_before_its_first_token_has_no_pieces() -> None:
+    async def main() -> None:
+        drawn = DrawnStream()
+        drawing: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
+        drawn.follow(drawing)
+        drawing.set_exception(ValueError("it failed"))
+        await drawn.begun()
+        assert drawn.model is None
+        assert [piece async for piece in drawn.pieces()] == []
+        with pytest.raises(ValueError, match="it failed"):
+            await drawing
+
+    asyncio.run(main())
 
 
 def test_who_draws_is_told_when_nobody_waits_any_more() -> None:
     async def main() -> DrawnStream:
         drawn = DrawnStream()
-        assert not drawn.tell(0, "a")
+        assert not drawn(text_of(0, "a"))
         drawn.has_left = True
-        assert drawn.tell(0, "ab")
+        assert drawn(text_of(0, "ab"))
         drawn.has_left = False
         return drawn
 
-    assert asyncio.run(main()).tell(0, "abc")  # the loop is closed
+    assert asyncio.run(main())(text_of(0, "abc"))  # the loop is closed

@@ -34,7 +34,8 @@ def test_what_takes_a_click_is_a_link_and_a_button_and_fields_are_called_by_thei
             shown("input", type="text", value="a"),
             shown("input", type="radio"),
             shown("select", options=("x", "y"), value="x"),
-        )
+        ),
+        has_slots=True,
     )
     assert {(each.kind, each.label) for each in found} == {
         ("link", "OK"),
@@ -56,8 +57,10 @@ def test_what_takes_a_click_is_a_link_and_a_button_and_fields_are_called_by_thei
     [("field 2", "field {number}"), ("sed", "{quoted}"), ("used", None), ("field 22", None)],
 )
 def test_a_label_that_holds_what_a_slot_is_filled_with_is_seen_with_the_slot_too(label: str, told: str | None) -> None:
-    found = [each.label for each in controls_of(view('Click "sed" in the 2nd.', shown("span", text=label)))]
+    seen = view('Click "sed" in the 2nd.', shown("span", text=label))
+    found = [each.label for each in controls_of(seen, has_slots=True)]
     assert sorted(set(found)) == sorted({label, told or label})
+    assert {each.label for each in controls_of(seen, has_slots=False)} == {label}
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from ...learning.inspection import Inspection
 from ...plans import Plan
 from ..inspection import Inspectors
 from ..slots import Unfilled, fill
+from ..surface import Surface
 from ..walk import walk_plan
 from .executor import MiniWobSurface
 from .slot_surface import SlotSurface
@@ -26,9 +27,9 @@ _SLOTS: Final = ("{quoted}", "{quoted:2}", "{number}", "{number:2}", "{number:3}
 _TICKED: Final = frozenset({"radio", "checkbox"})
 
 
-def miniwob_inspectors(tabs: Tabs) -> Inspectors:
-    """Factory of inspectors for runs in these tabs."""
-    return partial(MiniWobInspector, tabs)
+def miniwob_inspectors(tabs: Tabs, *, has_slots: bool) -> Inspectors:
+    """Factory of inspectors for runs in these tabs; those of plans have slots, those of policies have none."""
+    return partial(MiniWobInspector, tabs, has_slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class MiniWobInspector:
     """See Inspector. A wrong click ends the task, but the instance is reset for the next attempt."""
 
     tabs: Tabs
+    has_slots: bool
     environment: Environment
     instance: Instance
     repeat: int
@@ -44,24 +46,27 @@ class MiniWobInspector:
         """See Inspector."""
         anew = self.environment.reset(self.instance.seed, instance=self.instance, repeat=self.repeat)
         page = MiniWobSurface(self.tabs.tab(anew.instance))
-        went = walk_plan(steps, SlotSurface(page), max_steps=len(steps))
+        surface: Surface = SlotSurface(page) if self.has_slots else page
+        went = walk_plan(steps, surface, max_steps=len(steps))
         view, failed = page.look(), went.failed_step
         return Inspection(
             walked=len(went.taken) - (failed is not None),
             outcome="ok" if failed is None else failed.outcome,
             page=PAGE,
             text=view.text(),
-            controls=controls_of(view),
+            controls=controls_of(view, has_slots=self.has_slots),
         )
 
 
-def controls_of(view: View) -> tuple[Control, ...]:
+def controls_of(view: View, *, has_slots: bool) -> tuple[Control, ...]:
     """Controls of a view. A clickable element is listed as a link and as a button, because nothing tells them apart.
 
-    A label that contains the content of a slot is also listed with the slot instead: `field 2` is also listed as
-    `field {number}` if the instruction names 2, so that another instance can use it.
+    With slots, a label that contains the content of a slot is also listed with the slot instead: `field 2` is also
+    listed as `field {number}` if the instruction names 2, so that another instance can use it.
     """
     found = [*_fields(view), *_clickable_controls(view)]
+    if not has_slots:
+        return tuple(found)
     return tuple(each for control in found for each in _labelled_controls(control, view.instruction))
 
 

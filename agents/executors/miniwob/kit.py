@@ -39,7 +39,7 @@ def open_in_tabs(name: str, tabs: Tabs) -> Iterator[Inside]:
             address=tabs.origin,
             executors={executor.NAME: MiniWobScript(tabs), plan.NAME: MiniWobPlan(tabs)},
             opening=on_miniwob(tabs),
-            inspect=miniwob_inspectors(tabs),
+            inspect=miniwob_inspectors(tabs, has_slots=False),
             target=lambda seeds, rng_seed: task_target(environment, tabs, seeds=seeds, rng_seed=rng_seed),
         )
 

@@ -32,4 +32,4 @@ class MiniWobPlan:
 
     def inspectors(self) -> Inspectors:
         """See Inspecting."""
-        return miniwob_inspectors(self.tabs)
+        return miniwob_inspectors(self.tabs, has_slots=True)

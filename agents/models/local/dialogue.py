@@ -74,10 +74,6 @@ class Dialogue:
         """Ids of a text outside any conversation; it may name special tokens, and gets those that begin every text."""
         return tuple(self._marks.encode(text).ids)
 
-    def has_tokens(self, ids: Sequence[int]) -> bool:
-        """True if the tokenizer has a token for every id."""
-        return all(0 <= each < self._marks.get_vocab_size() for each in ids)
-
     def text(self, ids: Sequence[int]) -> str:
         """Text of tokens, without special tokens."""
         return str(self._marks.decode(list(ids), skip_special_tokens=True))

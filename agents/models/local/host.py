@@ -12,7 +12,7 @@ from typing import Final
 from eventlog.events import Sampling
 from eventlog.weights_folder import Base, read_base
 
-from ..drawn_texts import TextRequest, Watcher, settled_text
+from ..drawn_texts import DrawnText, TextRequest, Watcher, settled_text
 from ..errors import BaseUnfit, RequestRejected
 from ..model import Completion, CompletionRequest, Offers, Sample, Served, Token, refuse_unoffered
 from .batches import Batches
@@ -132,8 +132,9 @@ class LocalModel:
         refuse_unoffered(self.name, self.offers, CompletionRequest((), request.sampling))
         dialogue, prompt = self._host.dialogue, request.prompt
         ids = dialogue.text_ids(prompt) if isinstance(prompt, str) else prompt
-        if not ids or not dialogue.has_tokens(ids):
-            said = "its prompt is empty" if not ids else "its prompt has token ids that the tokenizer has not"
+        known = self._host.folder.vocabulary
+        if not ids or not all(0 <= each < known for each in ids):
+            said = "its prompt is empty" if not ids else f"its prompt has token ids beyond the model's {known}"
             raise RequestRejected(url=self.name, actual=_REFUSED, said=said)
         return self._draw(ids, request.sampling, watcher)[0]
 
@@ -153,10 +154,10 @@ class LocalModel:
         if len(prompt) + sampling.max_tokens > longest:
             said = f"{len(prompt)} tokens and {sampling.max_tokens} for the answer exceed a context of {longest}"
             raise RequestRejected(url=self.name, actual=_TOO_LARGE, said=said)
-        if watcher is not None:
-            watcher.begin(self.name, len(prompt))
         asks = [
-            Ask(self.weights, prompt, sampling, number, dialogue.ends, self._end_rule(number, sampling.stop, watcher))
+            Ask(
+                self.weights, prompt, sampling, number, dialogue.ends, self._end_rule(number, prompt, sampling, watcher)
+            )
             for number in range(sampling.samples)
         ]
         drawn = [future.result() for future in self._host.draw(self, asks)]
@@ -170,8 +171,12 @@ class LocalModel:
         )
         return found, drawn
 
-    def _end_rule(self, sample: int, stops: tuple[str, ...], watcher: Watcher | None) -> _Ending | None:
-        return _Ending(self._host.dialogue, sample, stops, watcher) if stops or watcher is not None else None
+    def _end_rule(
+        self, sample: int, prompt: tuple[int, ...], sampling: Sampling, watcher: Watcher | None
+    ) -> _Ending | None:
+        if not sampling.stop and watcher is None:
+            return None
+        return _Ending(self._host.dialogue, sampling.stop, DrawnText(self.name, len(prompt), sample, ""), watcher)
 
     def _sample(self, drawn: SampledTokens, sampling: Sampling) -> Sample:
         dialogue, stops = self._host.dialogue, sampling.stop
@@ -186,12 +191,12 @@ class _Ending:
     """Predicate: the sampled tokens contain a stop text, or nobody waits for further ones."""
 
     dialogue: Dialogue
-    sample: int
     stops: tuple[str, ...]
+    told: DrawnText
     watcher: Watcher | None
 
     def __call__(self, ids: Sequence[int]) -> bool:
         text = self.dialogue.text(ids)
         if any(stop in text for stop in self.stops):
             return True
-        return self.watcher is not None and self.watcher.tell(self.sample, settled_text(text, self.stops))
+        return self.watcher is not None and self.watcher(replace(self.told, text=settled_text(text, self.stops)))
