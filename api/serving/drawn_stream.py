@@ -51,7 +51,7 @@ class DrawnStream:
         self._is_over = True
         self._come.set()
 
-    async def begun(self) -> None:
+    async def wait_for_begin(self) -> None:
         """Wait until a token was drawn, or the completion is whole, or failed."""
         await self._come.wait()
 

@@ -149,7 +149,7 @@ class LocalUpstream:
         drawing = asyncio.ensure_future(to_thread.run_sync(self._complete, request, model, drawn, limiter=self.threads))
         drawn.follow(drawing)
         try:
-            await drawn.begun()
+            await drawn.wait_for_begin()
             if drawn.model is None:  # it failed, or was whole before anything was told
                 found = await drawing
                 drawn.model, drawn.input_tokens = found.model, found.input_tokens or 0

@@ -62,7 +62,7 @@ def test_pieces_come_as_they_were_told_and_end_with_the_completion() -> None:
         with ThreadPoolExecutor(1) as pool:
             drawing = asyncio.ensure_future(asyncio.get_running_loop().run_in_executor(pool, draw))
             drawn.follow(drawing)
-            await drawn.begun()
+            await drawn.wait_for_begin()
             assert (drawn.model, drawn.input_tokens) == ("m", 3)
             async for piece in drawn.pieces():
                 found.append(piece)
@@ -85,7 +85,7 @@ def test_a_completion_that_fails_before_its_first_token_has_no_pieces() -> None:
         drawing: asyncio.Future[Completion] = asyncio.get_running_loop().create_future()
         drawn.follow(drawing)
         drawing.set_exception(ValueError("it failed"))
-        await drawn.begun()
+        await drawn.wait_for_begin()
         assert drawn.model is None
         assert [piece async for piece in drawn.pieces()] == []
         with pytest.raises(ValueError, match="it failed"):
