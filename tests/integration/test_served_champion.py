@@ -102,7 +102,9 @@ def serving(house: House, base: Base, said: list[str]) -> Iterator[Callable[[str
         wait_for(lambda: server.started)
         token, port = issue(house.store, "agent", "test"), listening.getsockname()[1]
         try:
-            yield lambda run: openai.OpenAI(base_url=f"http://127.0.0.1:{port}/{run}/v1", api_key=token, max_retries=0)
+            yield lambda run: stack.enter_context(
+                openai.OpenAI(base_url=f"http://127.0.0.1:{port}/{run}/v1", api_key=token, max_retries=0)
+            )
         finally:
             server.should_exit = True
             thread.join()
@@ -271,20 +273,20 @@ def test_the_champion_answers_messages_of_anthropics_client_with_all_that_is_tra
         chat = client_of("ext-1")
         expected = answered(chat).choices[0].message.content
         address = str(chat.base_url).removesuffix("ext-1/v1/") + "ext-2"
-        client = anthropic.Anthropic(base_url=address, api_key=chat.api_key, max_retries=0)
-        asked: Any = {"model": "champion", "max_tokens": 8, "messages": ASK, "extra_body": {"temperature": 0}}
-        if is_streamed:
-            with client.messages.stream(**asked) as stream:
-                assert len(list(stream.text_stream)) > 3
-                said = stream.get_final_message()
-        else:
-            said = client.messages.create(**asked)
-        assert cast("Any", said.content[0]).text == expected
-        assert "recorded_by_flywheel" not in said.model_dump_json()
-        with pytest.raises(anthropic.BadRequestError, match="top_k"):
-            client.messages.create(**{**asked, "extra_body": {"top_k": 5}})
-        with pytest.raises(anthropic.BadRequestError, match="plain text alone"):
-            client.messages.create(**{**asked, "tools": [{"name": "f", "input_schema": {"type": "object"}}]})
+        with anthropic.Anthropic(base_url=address, api_key=chat.api_key, max_retries=0) as client:
+            asked: Any = {"model": "champion", "max_tokens": 8, "messages": ASK, "extra_body": {"temperature": 0}}
+            if is_streamed:
+                with client.messages.stream(**asked) as stream:
+                    assert len(list(stream.text_stream)) > 3
+                    said = stream.get_final_message()
+            else:
+                said = client.messages.create(**asked)
+            assert cast("Any", said.content[0]).text == expected
+            assert "recorded_by_flywheel" not in said.model_dump_json()
+            with pytest.raises(anthropic.BadRequestError, match="top_k"):
+                client.messages.create(**{**asked, "extra_body": {"top_k": 5}})
+            with pytest.raises(anthropic.BadRequestError, match="plain text alone"):
+                client.messages.create(**{**asked, "tools": [{"name": "f", "input_schema": {"type": "object"}}]})
     ours, theirs = (completion_of(house, *calls_of(house, run)) for run in ("ext-1", "ext-2"))
     assert (theirs["samples"], theirs["prompt_token_ids"]) == (ours["samples"], ours["prompt_token_ids"])
     assert (theirs["processed_logprobs"], len(theirs["samples"][0]["logprobs"])) == (True, said.usage.output_tokens)
