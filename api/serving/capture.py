@@ -41,7 +41,7 @@ SWEEP: Final = "ext-proxy"
 Answered = tuple[RunOpening, ModelCall, ModelAnswer]
 Told = dict[int, Exception | None]
 """What became of calls, by their places: None for one that is in the log, else its error."""
-_OWN_FAULTS: Final = (FlywheelError, ValueError, RecursionError, *BAD_DATA)
+_OWN_FAULTS: Final = (FlywheelError, ValueError, TypeError, RecursionError, *BAD_DATA)
 """Faults of one call: what it holds cannot be recorded, or its run cannot take it."""
 
 
@@ -130,16 +130,17 @@ class Capture:
             ready: dict[int, ReadyCall] = {}
             for place, (_, call, answer) in calls.items():
                 try:
-                    ready[place] = self._prepare(opening.run, known, call, answer)
+                    is_first = not known.calls and not ready
+                    ready[place] = self._prepare(opening.run, call, answer, is_first=is_first)
                 except _OWN_FAULTS as problem:
                     found[place] = problem
             runs.append(ReadyRun(opening, known, ready))
         found |= self._put(runs)
         return found | self._append([_without(run, found) for run in runs])
 
-    def _prepare(self, run: str, known: RunProgress, call: ModelCall, answer: ModelAnswer) -> ReadyCall:
+    def _prepare(self, run: str, call: ModelCall, answer: ModelAnswer, *, is_first: bool) -> ReadyCall:
         event, blobs = call_event(run, call, answer, self.served)
-        if not known.calls:  # what a first call tells was not done in this run
+        if is_first:  # what a first call tells was not done in this run
             return ReadyCall(event, (), blobs)
         steps, more = steps_of_results(run, call.messages, [blob.digest for blob in blobs])
         return ReadyCall(event, steps, (*blobs, *more))

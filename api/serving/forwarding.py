@@ -155,7 +155,7 @@ class Forwarding:
             await self.capture.record(self.opening, call, answer)
         except SQLAlchemyError as problem:
             raise database_error(problem) from problem
-        except (ValueError, RecursionError) as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             said = f"an answer that cannot be stored ({type(problem).__name__})"
             raise UpstreamLost(url=self.upstream.url, actual=said) from problem
 

@@ -9,8 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from agents.models.drawn_texts import DrawnText, settled_text
+from agents.models.local.dialogue import Dialogue
 from agents.models.model import Completion
 from api.serving.drawn_stream import DrawnStream
 from api.serving.errors import UpstreamLost
@@ -40,6 +43,13 @@ def test_what_is_told_is_never_taken_back_by_a_stop_text(text: str, stops: list[
     for end in range(len(text) + 1):
         if not any(stop in text[:end] for stop in stops):
             assert whole.startswith(settled_text(text[:end], stops))
+
+
+def test_bytes_are_held_back_until_a_token_follows_that_is_none() -> None:
+    found = Dialogue.__new__(Dialogue)
+    found._marks = Tokenizer(BPE({"a": 0, "<0x0A>": 1, "<0xFF>": 2, "<0x>": 3}, [], byte_fallback=True))
+    told = {ids: tuple(found.without_open_bytes(ids)) for ids in ((0, 1), (0, 1, 2), (1, 0), (2, 0, 1), (1,), (), (3,))}
+    assert told == {(0, 1): (0,), (0, 1, 2): (0,), (1, 0): (1, 0), (2, 0, 1): (2, 0), (1,): (), (): (), (3,): (3,)}
 
 
 def text_of(sample: int, text: str) -> DrawnText:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MOST_REMEMBERED: Final = 65_536
 """Most answers whose ids are kept. An older answer is tokenised again, and its run makes one more dataset row."""
 
+_BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
+"""A token of tokenizers that fall back to bytes."""
+
 _PLACE: Final = re.compile("\ue000([0-9]+)\ue001")
 
 
@@ -73,6 +76,13 @@ class Dialogue:
     def text_ids(self, text: str) -> tuple[int, ...]:
         """Ids of a text outside any conversation; it may name special tokens, and gets those that begin every text."""
         return tuple(self._marks.encode(text).ids)
+
+    def without_open_bytes(self, ids: Sequence[int]) -> Sequence[int]:
+        """Tokens up to the last one that is no single byte: bytes are decoded together, once none follows."""
+        end = len(ids)
+        while end and _BYTE.fullmatch(self._marks.id_to_token(ids[end - 1]) or ""):
+            end -= 1
+        return ids[:end]
 
     def text(self, ids: Sequence[int]) -> str:
         """Text of tokens, without special tokens."""

@@ -199,4 +199,7 @@ class _Ending:
         text = self.dialogue.text(ids)
         if any(stop in text for stop in self.stops):
             return True
-        return self.watcher is not None and self.watcher(replace(self.told, text=settled_text(text, self.stops)))
+        if self.watcher is None:
+            return False
+        whole = self.dialogue.text(self.dialogue.without_open_bytes(ids))
+        return self.watcher(replace(self.told, text=settled_text(whole, self.stops)))
