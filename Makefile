@@ -64,7 +64,7 @@ test-mlflow: .venv/.dev .mlflow-venv/.ready ## the champion mirrored to a real M
 	@.vllm-venv/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@
 
-test-vllm: .venv/.train .vllm-venv/.ready ## the vllm backend against a real server on CPUs: adapters at run time, parity (docs/benchmarks/vllm.md)
+test-vllm: .venv/.serving .vllm-venv/.ready ## the vllm backend against a real server on CPUs: adapters at run time, parity (docs/benchmarks/vllm.md)
 	@FLYWHEEL_TEST_VLLM=.vllm-venv/bin/python $(BIN)/python -m pytest tests/vllm $(ARGS)
 
 bench-serving: .venv/.serving ## parity of llama.cpp with transformers on two models, and flips of the champion
