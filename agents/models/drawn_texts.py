@@ -56,10 +56,10 @@ class Continuing(Protocol):
 def settled_text(text: str, stops: Sequence[str]) -> str:
     """A text that is being drawn without what may still change: half a character, or the beginning of a stop text."""
     plain = text.rstrip(_REPLACEMENT)
-    held = max((_part_of(plain, stop) for stop in stops), default=0)
+    held = max((_overlap(plain, stop) for stop in stops), default=0)
     return plain[: len(plain) - held]
 
 
-def _part_of(text: str, stop: str) -> int:
+def _overlap(text: str, stop: str) -> int:
     """How many characters at the end of a text are the beginning of a stop text."""
     return next((many for many in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:many])), 0)

@@ -50,13 +50,15 @@ def chat_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
         "created": int(time.time()),
         "model": found.model,
         "choices": [_choice(place, sample, ids=ids) for place, sample in enumerate(found.samples)],
-        "usage": {
-            "prompt_tokens": found.input_tokens,
-            "completion_tokens": found.output_tokens,
-            "total_tokens": (found.input_tokens or 0) + (found.output_tokens or 0),
-        },
+        "usage": openai_usage(found),
         **({"prompt_token_ids": list(found.prompt_token_ids or ())} if ids else {}),
     }
+
+
+def openai_usage(found: Completion) -> dict[str, int | None]:
+    """The numbers of tokens of a completion, as OpenAI's API names them."""
+    read, written = found.input_tokens, found.output_tokens
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": (read or 0) + (written or 0)}
 
 
 def _choice(place: int, sample: Sample, *, ids: bool) -> dict[str, Any]:

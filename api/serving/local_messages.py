@@ -22,7 +22,7 @@ from .plain_texts import refuse_beyond_text, texts_of, with_seed
 _ROLES = ("user", "assistant")
 
 
-def read_messages_request(body: Mapping[str, Any], wants_logprobs: bool) -> CompletionRequest:  # noqa: FBT001
+def read_messages_request(body: Mapping[str, Any], *, wants_logprobs: bool) -> CompletionRequest:
     """A message as a request to a model, with its system prompt first. Raises BadCall."""
     refuse_beyond_text(body)
     stops = body.get("stop_sequences")
@@ -60,10 +60,7 @@ def message_answer(found: Completion) -> dict[str, Any]:
 
 
 async def message_stream(
-    drawn: DrawnStream,
-    drawing: asyncio.Future[Completion],
-    name: str,
-    body: Mapping[str, Any],  # noqa: ARG001  (as chat_stream, whose answers depend on it)
+    drawn: DrawnStream, drawing: asyncio.Future[Completion], name: str
 ) -> AsyncIterator[Mapping[str, Any]]:
     """A message as the events of a stream, its text in pieces as they are drawn. Raises what the drawing raises."""
     usage = {"input_tokens": drawn.input_tokens, "output_tokens": 0}

@@ -15,6 +15,7 @@ from agents.models.model import Completion, Sample
 from .calls import sampling_of
 from .drawn_stream import DrawnStream
 from .errors import BadCall
+from .local_chats import openai_usage
 from .openai_calls import asks_logprobs, most_tokens_of_text
 from .plain_texts import refuse_beyond_text, with_seed
 
@@ -40,11 +41,7 @@ def text_answer(found: Completion, body: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **_head(found.model),
         "choices": [_choice(place, sample, ids=ids) for place, sample in enumerate(found.samples)],
-        "usage": {
-            "prompt_tokens": found.input_tokens,
-            "completion_tokens": found.output_tokens,
-            "total_tokens": (found.input_tokens or 0) + (found.output_tokens or 0),
-        },
+        "usage": openai_usage(found),
         **({"prompt_token_ids": list(found.prompt_token_ids or ())} if ids else {}),
     }
 

@@ -59,7 +59,11 @@ class _LocalDialect:
 _DIALECTS: Final[Mapping[str, _LocalDialect]] = {
     CHAT.path: _LocalDialect(lambda body, _: read_chat_request(body), chat_answer, chat_stream),
     COMPLETIONS.path: _LocalDialect(lambda body, _: read_text_request(body), text_answer, text_stream),
-    MESSAGES.path: _LocalDialect(read_messages_request, lambda found, _: message_answer(found), message_stream),
+    MESSAGES.path: _LocalDialect(
+        lambda body, has_logprobs: read_messages_request(body, wants_logprobs=has_logprobs),
+        lambda found, _: message_answer(found),
+        lambda drawn, drawing, name, _: message_stream(drawn, drawing, name),
+    ),
 }
 
 

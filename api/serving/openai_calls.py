@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 DONE: Final = "[DONE]"
-MOST_TOKENS_OF_TEXT: Final = 16
+_COMPLETION_TOKENS: Final = 16
 """Tokens of a completion whose caller gives no bound, as in OpenAI's API."""
 
 _FINISH: Final = {"stop": "stop", "tool_calls": "stop", "function_call": "stop", "length": "length"}
@@ -80,7 +80,7 @@ def read_completion(body: Mapping[str, Any]) -> ModelCall:
 def most_tokens_of_text(body: Mapping[str, Any]) -> Any:
     """The bound of a completion's tokens, as the body gives it, unchecked."""
     given = body.get("max_tokens")
-    return MOST_TOKENS_OF_TEXT if given is None else given
+    return _COMPLETION_TOKENS if given is None else given
 
 
 def advise_chat(body: Mapping[str, Any], paragraph: str) -> dict[str, Any]:
