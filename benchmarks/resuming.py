@@ -50,23 +50,36 @@ def play_or_go_on(
 
 
 @contextmanager
-def house_in(folder: Path, project: str, **settings: Any) -> Iterator[House]:
-    """Open the log of a project in a folder, with its initial facts and more settings."""
+def server_in(folder: Path) -> Iterator[Server]:
+    """Start the database server of a folder, and stop it at the end."""
     found = embedded.up(folder)
     try:
-        Server(found.owner_url, found.app_url).project(project)
-        own = Settings(
-            home=folder,
-            project=project,
-            database_url=SecretStr(found.app_url),
-            owner_url=SecretStr(found.owner_url),
-            **settings,
-        )
-        with closing(open_house(own)) as house:
-            first_facts(house)
-            yield house
+        yield Server(found.owner_url, found.app_url)
     finally:
         embedded.down(folder)
+
+
+@contextmanager
+def house_on(server: Server, folder: Path, project: str, **settings: Any) -> Iterator[House]:
+    """Open the log of a project on a folder's server, with its initial facts and more settings."""
+    server.project(project)
+    own = Settings(
+        home=folder,
+        project=project,
+        database_url=SecretStr(server.app_url),
+        owner_url=SecretStr(server.owner_url),
+        **settings,
+    )
+    with closing(open_house(own)) as house:
+        first_facts(house)
+        yield house
+
+
+@contextmanager
+def house_in(folder: Path, project: str, **settings: Any) -> Iterator[House]:
+    """Open the log of a project in a folder, with its initial facts and more settings."""
+    with server_in(folder) as server, house_on(server, folder, project, **settings) as house:
+        yield house
 
 
 def train_once(

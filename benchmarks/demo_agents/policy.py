@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -19,20 +20,24 @@ from api.sweeps.executors import Way, executor_of
 from api.training.bases import add_base, find_source
 from api.training.weights import base_of, folders_of
 from benchmarks.demo_sites import FIRST_SEALED
-from benchmarks.resuming import house_in, train_once
+from benchmarks.resuming import house_on, server_in, train_once
 from eventlog.events import Lora, PieceKind, SftConfig, SftQuery
 from eventlog.weights_folder import Base
 from tests.desks.grammar import CONTROL, DeskKind
 from tests.desks.serving import serve_desk
 from tests.desks.words import CLINIC, LIBRARY, PERMITS
 
-from .learning import Case, Measured, Sizes, measure
+from .learning import ABLATIONS, Case, Measured, Sizes, measure, reflecting
+from .rules import lessons_of
 from .school import demonstrate, plain_name, task_of, told_name
 
 BASE: Final = "smollm2"
 ACTOR: Final = "demo"
-LESSONS: Final = "looking and contrast"
-KINDS: Final[frozenset[PieceKind]] = frozenset({"hint", "exemplar"})
+TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {"looking and contrast": frozenset({"hint", "exemplar"})}
+"""What every judged site is learned by. Each kind alone is measured on those where something can be cured."""
+
+ALONE: Final = {lessons: kinds for lessons, kinds in ABLATIONS.items() if len(kinds) == 1}
+KINDS: Final = TOGETHER | ALONE
 JUDGED: Final = (
     DeskKind(CLINIC, ("missing prerequisite",)),
     DeskKind(PERMITS, ("extra confirmation",)),
@@ -78,22 +83,37 @@ def quick() -> Effort:
 
 
 def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[list[Measured], str]:
-    """Adapt the base on the school's sites, and measure each judged site; with what it was adapted on, in words."""
-    with house_in(folder, "agents", policy_wording="brief", model_threads=effort.sft.threads) as house:
+    """Adapt the base on the school's sites, and measure each judged site; with what it was adapted on, in words.
+
+    Each site is learned by each kinds of lessons in a project of its own, so that none knows what another found.
+    """
+    wordings = {"policy_wording": "brief", "model_threads": effort.sft.threads}
+    found: list[Measured] = []
+    with server_in(folder) as server, house_on(server, folder, "agents", **wordings) as house:
         base = base_of(house, add_base(house, find_source(BASE, None, None)).base, None)
         weights, rows = adapt(house, base, effort, reporter)
-        found: list[Measured] = []
         model = f"{PREFIX}{base.path}"
         with executor_of(Way.POLICY, house.settings, model=model, folder_of=folders_of(house)) as executor:
-            for desk in effort.judged:
-                with open_case(desk, executor, weights, effort, reporter) as case:
-                    found.append(measure(house, case, LESSONS, KINDS, effort.sizes))
+            for lessons, desk in todo(effort.judged):
+                project = f"{desk.words.site}_{lessons}".replace(" ", "_")
+                with (
+                    house_on(server, folder, project, **wordings) as own,
+                    open_case(desk, executor, weights, effort, reporter) as case,
+                    reflecting(own.settings, case.pool) as settings,
+                ):
+                    found.append(measure(replace(own, settings=settings), case, lessons, KINDS[lessons], effort.sizes))
                 reporter.say(f"{found[-1]}")
     shown = f"{rows} demonstrations that passed, of {effort.plain} seeds without and {effort.told} with advice"
     return found, (
         f"SmolLM2-135M-Instruct, adapted by {effort.sft.steps} steps of {effort.sft.rows_per_step} rows on {shown} on "
         f"each of {effort.sites} other sites."
     )
+
+
+def todo(judged: tuple[DeskKind, ...]) -> Iterator[tuple[str, DeskKind]]:
+    """Kinds of lessons by name, and the site that is learned by them."""
+    yield from product(TOGETHER, judged)
+    yield from product(ALONE, [desk for desk in judged if desk.obstacles != CONTROL])
 
 
 def adapt(house: House, base: Base, effort: Effort, reporter: Reporter) -> tuple[str, int]:
@@ -119,7 +139,7 @@ def open_case(desk: DeskKind, executor: Executor, weights: str, effort: Effort, 
             environment=client,
             learner=executor,
             knower=executor,
-            pool=(),
+            pool=lessons_of(desk),
             sealed_from=FIRST_SEALED,
             is_control=desk.obstacles == CONTROL,
             weights=weights,
