@@ -22,6 +22,7 @@ from .effort import BASE, Effort, on_pages, quick, quick_on_pages
 from .judged import ask_champion, judge_at_gate
 from .pages import pages
 from .questions import sums
+from .recipe import measure_recipe, quick_recipe, recipe_effort
 from .stage import Outcomes, Paused, constrained_base, open_stage, success
 from .subject import Subject
 from .tables import PLAIN, SCHEMA, report_part, tell
@@ -36,6 +37,7 @@ class Part(StrEnum):
 
     SUMS = "sums"
     PAGES = "pages"
+    RECIPE = "recipe"
 
 
 def main(
@@ -62,6 +64,10 @@ def main(
 def _measure(part: Part, folder: Path, ends_at: float, *, small: bool, write: bool) -> None:
     """Measure a part on a log of its own: the folder itself has the sums'. Raises Paused."""
     began = time.monotonic()
+    if part is Part.RECIPE:
+        folder.mkdir(parents=True, exist_ok=True)
+        measure_recipe(folder.resolve(), quick_recipe() if small else recipe_effort(), write=write)
+        return
     if part is Part.SUMS:
         subject, place = sums(quick() if small else Effort()), folder.resolve()
     else:
@@ -87,7 +93,7 @@ def _run(workshop: Workshop, began: float, *, is_judged: bool, write: bool) -> N
     arms: list[Arm] = []
     for seed in subject.effort.training_seeds:
         start = workshop.sft(seed)
-        loop = workshop.loop(start)
+        loop = workshop.loop(seed, start.state)
         for arm in (start, workshop.control(start, loop), loop):
             held[arm.name].append(workshop.held_out(f"{arm.name}-{seed}", arm.state.checkpoint))
             arms.append(arm)

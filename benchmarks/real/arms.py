@@ -12,6 +12,7 @@ from typing import Final
 from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
 from agents.models.local.host import Host
+from agents.models.local.network import BASE
 from agents.models.model import Model
 from api.cli.output import TerminalReporter
 from api.datasets.demonstrations import keep_tokens
@@ -54,19 +55,22 @@ class Arm:
 
 @dataclass(frozen=True)
 class Workshop:
-    """What the arms are made with: the stage, the base in this process, and the base that decodes under a schema."""
+    """What the arms are made with: the stage, the base in this process, and the base that decodes under a schema.
+
+    Without the last one there is no arm but the loop.
+    """
 
     stage: Stage
     host: Host
-    constrained: Model
+    constrained: Model | None = None
 
     def executor(self, task: str, weights: str) -> ByWeights:
         """Executor of the base or of a checkpoint on a task."""
         house = self.stage.house
-        model = self.host.base() if weights == "base" else self.host.adapted_model(weights, folders_of(house))
+        model = self.host.base() if weights == BASE else self.host.adapted_model(weights, folders_of(house))
         return ByWeights({weights: self.stage.policy(task, model)})
 
-    def held_out(self, name: str, weights: str = "base", model: Model | None = None) -> Mapping[str, Outcomes]:
+    def held_out(self, name: str, weights: str = BASE, model: Model | None = None) -> Mapping[str, Outcomes]:
         """Outcomes on held-out instances by column, greedily; `model` plays under the schema. Raises Paused."""
         subject = self.stage.subject
         found: dict[HeldOut, Outcomes] = {}
@@ -79,8 +83,11 @@ class Workshop:
     def sft(self, seed: int) -> Arm:
         """SFT on runs of the base under the schema that passed. Raises EmptyDataset, Paused."""
         stage, effort, asked = self.stage, self.stage.effort, self.stage.subject.asked(seed, 0)
+        constrained = self.constrained
+        if constrained is None:
+            raise ValueError("nothing decodes under a schema here; expected a model that does")
         names, outcomes = self._sampled(
-            f"asked-{seed}", asked, lambda task: stage.policy(task, self.constrained, stage.subject.schema)
+            f"asked-{seed}", asked, lambda task: stage.policy(task, constrained, stage.subject.schema)
         )
         TerminalReporter().say(f"training seed {seed}: the base under a schema passes {success(outcomes):.2f}")
         query = SftQuery(runs="policy", sweep=names, tokens=keep_tokens(stage.house.blobs, self.host.folder.path))
@@ -88,9 +95,12 @@ class Workshop:
         state, tokens = self._train(query, f"sft {seed}", config, None, config.rows_per_step)
         return Arm(SFT, seed, state, Spent(_count(asked), config.steps, tokens))
 
-    def loop(self, start: Arm) -> Arm:
-        """Rounds of own runs and GRPO on them, from the SFT of a training seed. Raises Paused."""
-        effort, seed, state = self.stage.effort, start.training_seed, start.state
+    def loop(self, seed: int, state: WeightsState | None) -> Arm:
+        """Rounds of own runs and GRPO on them, from a checkpoint (None: the base).
+
+        Raises Paused, and ValueError if no round taught the base anything.
+        """
+        effort = self.stage.effort
         runs = steps = tokens = 0
         for turn in range(1, effort.rounds + 1):
             name = f"loop-{seed}-{turn}"
@@ -106,6 +116,8 @@ class Workshop:
                 TerminalReporter().say(f"{name}: {error}; its weights stay as they are")
                 continue
             steps, tokens = steps + config.steps, tokens + more
+        if state is None:
+            raise ValueError("in no round did two samples of a question differ; expected more questions or samples")
         return Arm(LOOP, seed, state, Spent(runs, steps, tokens))
 
     def control(self, start: Arm, loop: Arm) -> Arm:
@@ -129,9 +141,9 @@ class Workshop:
         state = self._trained(dataset, f"control {seed}", config, start.state)
         return Arm(CONTROL, seed, state, Spent(loop.spent.runs, steps, round(a_step * steps)))
 
-    def _siblings(self, name: str, asked: Instances, state: WeightsState) -> tuple[tuple[str, ...], Outcomes]:
-        """Play groups of siblings with a checkpoint, at temperature 1. Raises Paused."""
-        weights, siblings = state.checkpoint, self.stage.effort.siblings
+    def _siblings(self, name: str, asked: Instances, state: WeightsState | None) -> tuple[tuple[str, ...], Outcomes]:
+        """Play groups of siblings with a checkpoint (None: the base), at temperature 1. Raises Paused."""
+        weights, siblings = BASE if state is None else state.checkpoint, self.stage.effort.siblings
         return self._sampled(name, asked, lambda task: self.executor(task, weights), weights, siblings)
 
     def _sampled(
@@ -139,7 +151,7 @@ class Workshop:
         name: str,
         asked: Instances,
         executor_of: Callable[[str], Executor],
-        weights: str = "base",
+        weights: str = BASE,
         siblings: int = 1,
     ) -> tuple[tuple[str, ...], Outcomes]:
         """Play instances at temperature 1, a sweep for each task: the sweeps' names in order, and the outcomes of all.

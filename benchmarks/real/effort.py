@@ -21,7 +21,7 @@ BASE: Final = "smollm2"
 PRIMARY: Final = "loop - control"
 """The one comparison that was named before anything was measured, on held-out instances of the trained task."""
 
-_RANK: Final = Lora(rank=16, alpha=32)
+RANK: Final = Lora(rank=16, alpha=32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Effort:
     max_steps: int | None = None
     at_once: int = 32
     sft: SftConfig = field(
-        default_factory=lambda: SftConfig(steps=6, learning_rate="0.0002", rows_per_step=8, threads=2, lora=_RANK)
+        default_factory=lambda: SftConfig(steps=6, learning_rate="0.0002", rows_per_step=8, threads=2, lora=RANK)
     )
     grpo: GrpoConfig = field(
         default_factory=lambda: GrpoConfig(
@@ -58,7 +58,7 @@ class Effort:
             beta="0",
             max_tokens=24,
             threads=2,
-            lora=_RANK,
+            lora=RANK,
         )
     )
 

@@ -169,7 +169,7 @@ def outcomes_of(runs: Mapping[str, RunState], rewards: Mapping[str, RewardState]
     found: dict[int, list[int]] = {}
     for run, state in runs.items():
         if run in rewards:
-            found.setdefault(state.env_seed, []).append(rewards[run].score == MICRO)
+            found.setdefault(state.env_seed, []).append(rewards[run].passed)
     return {seed: sum(own) / len(own) for seed, own in found.items()}, len(runs.keys() - rewards.keys())
 
 
