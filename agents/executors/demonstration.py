@@ -23,7 +23,7 @@ NAME: Final = DEMONSTRATION
 LONGEST_ANSWER: Final = 1 << 16
 
 _DONE: Final = Step(type="finish", intent="say that it is done")
-_NO_TOKENS: Final = Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False)
+NO_TOKENS: Final = Offers(logprobs=False, token_ids=False, seed=False, images=False, schema=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Demonstrator:
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
         """See Executor."""
-        model = Scripted(lambda request: _answer(assignment.plan, request), name="plan", offers=_NO_TOKENS)
+        model = Scripted(lambda request: _answer(assignment.plan, request), name="plan", offers=NO_TOKENS)
         policy = PolicyExecutor(model, opening=self.opening, max_tokens=LONGEST_ANSWER, wording=self.wording)
         return policy.execute(assignment, instance, watch)
 

@@ -43,6 +43,7 @@ class Part(StrEnum):
     RULES = "rules"
     MINIWOB = "miniwob"
     POLICY = "policy"
+    CLICKS = "clicks"
 
 
 def main(
@@ -78,6 +79,15 @@ def main(
         found, adapted = measured_policy(place, effort, TerminalReporter())
         note = f"{note_of(effort.sizes, quick=quick)} {adapted}"
         tell(Part.POLICY, found, _minutes(began), note, BRIEF_BUDGET, write=write)
+    if Part.CLICKS in parts:
+        from .clicking import ClickEffort, measured_clicks, quick_clicks  # noqa: PLC0415 as above
+
+        began, clicks = time.perf_counter(), quick_clicks() if quick else ClickEffort()
+        place = (folder / "quick" if quick else folder).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        found, adapted = measured_clicks(place, clicks, Settings().browser, TerminalReporter())
+        note = f"{note_of(clicks.sizes, quick=quick)} {adapted}"
+        tell(Part.CLICKS, found, _minutes(began), note, BRIEF_BUDGET, write=write)
 
 
 def measured(cases: Iterable[Opened], sizes: Sizes) -> list[Measured]:

@@ -6,8 +6,14 @@ import json
 
 import pytest
 
+from agents.envs.miniwob.view import View, VisibleElement
 from agents.learning.advice import advice_paragraph
 from agents.models.model import ChatMessage, CompletionRequest
+from benchmarks.demo_agents.click_school import NAMES as NAMES_AT_SCHOOL
+from benchmarks.demo_agents.click_school import TASKS as TASKS_AT_SCHOOL
+from benchmarks.demo_agents.click_school import lecture_of
+from benchmarks.demo_agents.clicking import JUDGED as CLICKED
+from benchmarks.demo_agents.clicking import PROPOSED
 from benchmarks.demo_agents.pages import OPEN, choices_on, named_on
 from benchmarks.demo_agents.policy import JUDGED, Effort
 from benchmarks.demo_agents.school import school_desk, task_of
@@ -78,3 +84,27 @@ def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_
     for desk in JUDGED:
         assert known.isdisjoint(words(f"{desk.words.who} {desk.words.send} {desk.words.kinds[0]} {desk.words.things}"))
         assert told.isdisjoint({desk.words.prerequisite, desk.words.confirm[1], *desk.words.moved})
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_clicked_at_school_follows_from_what_the_page_shows_and_the_lessons_say(seed: int) -> None:
+    kinds = ("Okay", "Next", "Cancel")
+    shown = tuple(VisibleElement(kind="button", box=(0, 0, 1, 1), at=(0, 0), text=text) for text in kinds)
+    lecture = lecture_of(View(instruction='Click on the "Okay" button.', shown=shown), seed)
+    assert lecture.clicked == "Okay"
+    if lecture.called == "Okay":
+        assert not any("'Okay'" in line for line in lecture.advice)
+    else:
+        assert lecture.called not in kinds
+        assert [kind for kind in kinds if any(f"'{kind}'" in line for line in lecture.advice)] == ["Okay"]
+
+
+def test_a_page_that_asks_for_something_with_a_number_is_never_renamed_at_school() -> None:
+    view = View(instruction="Click on Tab #2.", shown=())
+    assert {lecture_of(view, seed).called for seed in range(40)} == {"Tab #2"}
+
+
+def test_no_judged_page_and_no_word_that_cures_one_is_seen_at_school() -> None:
+    assert TASKS_AT_SCHOOL
+    assert {*TASKS_AT_SCHOOL}.isdisjoint(CLICKED)
+    assert {*PROPOSED}.isdisjoint(NAMES_AT_SCHOOL)

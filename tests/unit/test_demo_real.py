@@ -9,16 +9,24 @@ from typing import Any, cast
 
 import pytest
 
+from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.envs.miniwob import scripts
 from agents.envs.miniwob.tabs import Tab
+from agents.executors.episodes.surface import on_episodes
+from agents.executors.executor import Assignment
 from agents.executors.miniwob.executor import MiniWobSurface
 from agents.executors.open_actions import open_step
+from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import OpenSurface
+from agents.models.model import CompletionRequest
+from agents.models.scripted import Scripted
 from benchmarks.real.arms import merged, sweep_name
 from benchmarks.real.clicks import CLICK, ClickSurface
-from benchmarks.real.effort import Effort, on_pages, quick_on_pages
+from benchmarks.real.effort import TRAINED, Effort, on_pages, quick_on_pages
+from benchmarks.real.last_number import reward_of
 from benchmarks.real.pages import CLICKED, OTHER, pages
 from benchmarks.real.questions import ASKED, FIRST_HELD_OUT, sums
+from benchmarks.real.recipe import SEED, kind, plain_task, recipe, recipe_effort
 from benchmarks.real.subject import Subject
 
 SHOWN = (
@@ -111,3 +119,34 @@ def test_an_answer_is_clicked_with_or_without_quotes_and_the_last_click_ends_the
     ]
     assert tab.clicks == [(9, 2), (9, 99)]
     assert surface.act(open_step("drag", "okay")).outcome == "no_such_action"
+
+
+@pytest.mark.parametrize(
+    ("text", "reward"),
+    [("12", 1.0), (" 12\n", 1.0), ("4 + 8 = 12", 0.5), ("12.", 0.5), ("12 or 13", 0.0), ("none", 0.0), ("-12", 0.0)],
+)
+def test_the_recipe_pays_a_half_for_the_right_last_number_and_all_for_the_number_alone(
+    text: str, reward: float
+) -> None:
+    assert reward_of(text, "12") == reward
+
+
+def test_the_plain_loop_is_asked_what_our_policy_is_asked_and_both_are_paid_alike() -> None:
+    pytest.importorskip("reasoning_gym")
+    effort = recipe_effort()
+    task, asked = plain_task(effort), list[tuple[str, ...]]()
+
+    def answer(request: CompletionRequest) -> str:
+        asked.append(tuple(message.text for message in request.messages))
+        return f"It is {task.steps[0][0].answer}"
+
+    with EpisodeEnvironment(kind()) as environment:
+        instance = environment.reset(recipe(effort).asked(SEED, 1)[TRAINED][0])
+        policy = PolicyExecutor(Scripted(answer), opening=on_episodes(environment))
+        policy.execute(Assignment(kind().instruction, (), 1), instance)
+        graded = environment.oracle(instance, TRAINED)
+    assert asked == [(task.steps[0][0].system, task.steps[0][0].user)]
+    assert (graded.passed, graded.score_micro) == (True, 500_000)
+    questions = [each.user for step in task.steps for each in step]
+    assert (len(task.steps), len(questions), len(task.held_out)) == (14, 112, 60)
+    assert {each.user for each in task.held_out}.isdisjoint(questions)
