@@ -52,11 +52,11 @@ def main(
     quick: Annotated[bool, typer.Option("--quick", help="Two tasks of each part, few seeds.")] = False,
     write: Annotated[bool, typer.Option("--write", help="Also write the tables of these parts into the page.")] = False,
     seed: Annotated[int, typer.Option(help="Seed that draws the rule agent's sites.")] = 0,
-    folder: Annotated[Path, typer.Option(help="Folder of the policy's log, base and checkpoint.")] = FOLDER,
+    folder: Annotated[Path, typer.Option(help="Folder of the policies' logs, base and checkpoints.")] = FOLDER,
 ) -> None:
     """Let an agent learn each task, by each kind of lesson, and print its success before and after.
 
-    The part of the policy goes on where the last call of it ended.
+    The parts of policies go on where their last call ended.
     """
     if Part.RULES in parts:
         began = time.perf_counter()

@@ -1,7 +1,7 @@
 """How a policy learns to click by a lesson: demonstrations on pages that others made, none of which is judged.
 
-In half of them the page asks for something by a name that it does not show, so that only a lesson says what is meant.
-In the others there is no lesson, or one that is of no use here: what the page asks for is then clicked.
+In half of those on buttons the page asks for one by a name that it does not show, so that only a lesson says what is
+meant. In all others there is no lesson, or one that is of no use here: what the page asks for is then clicked.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ TASKS: Final = ("click-button", "click-tab")
 FIRST_SEED: Final = 4_000
 _ASKED: Final = re.compile(r'"([^"]+)"|(Tab #\d+)')
 NAMES: Final = WORDS["buttons"]
+HALF: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,12 @@ def lecture_of(view: View, seed: int) -> Lecture:
         raise ValueError(f"{view.instruction!r} asks for nothing; expected something in quotes, or a tab")
     asked, rng = found[1] or found[2], random.Random(f"click school {seed}")  # noqa: S311 (a seed's data)
     others = sorted({each.text for each in view.shown if each.kind in CLICKED and each.text} - {asked})
-    useless = lesson(rng.choice([*others, *rng.sample(NAMES, 3)]), rng)
-    if rng.random() < 0.5 and not any(sign.isdigit() for sign in asked):  # noqa: PLR2004 (half of them)
-        advice = [lesson(asked, rng), *([lesson(rng.choice(NAMES), rng)] if rng.random() < 0.5 else [])]  # noqa: PLR2004
-        return Lecture(asked, rng.choice(NAMES), tuple(rng.sample(advice, len(advice))))
-    return Lecture(asked, asked, (useless,) if rng.random() < 0.5 else ())  # noqa: PLR2004
+    called, *absent = rng.sample(sorted({*NAMES} - {asked, *others}), 4)
+    is_renamed, has_useless = rng.random() < HALF, rng.random() < HALF
+    if not is_renamed or any(sign.isdigit() for sign in asked):
+        return Lecture(asked, asked, (lesson(rng.choice([*others, *absent]), rng),) if has_useless else ())
+    told = [lesson(asked, rng), *([lesson(absent[0], rng)] if has_useless else [])]
+    return Lecture(asked, called, tuple(rng.sample(told, len(told))))
 
 
 def lesson(label: str, rng: random.Random) -> str:
@@ -84,7 +86,8 @@ class RenamingSurface(ClickSurface):
     def text(self) -> str:
         """See Surface."""
         first, newline, rest = ClickSurface.text(self).partition("\n")
-        return f"{first.replace(self.asked, self.called)}{newline}{rest}"
+        renamed = first.replace(f'"{self.asked}"', f'"{self.called}"')
+        return f"{renamed}{newline}{rest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from eventlog.events import Lora, PieceKind, SftConfig, SftQuery
 from eventlog.weights_folder import Base
 
 from .click_school import demonstrate_clicks
-from .learning import ABLATIONS, Case, Measured, Sizes, measure, reflecting
+from .learning import ABLATIONS, Case, Measured, Sizes, measure, project_of, reflecting
 from .policy import ACTOR, BASE
 
 JUDGED: Final = {
@@ -95,8 +95,8 @@ def measured_clicks(
         weights, rows = adapt_clicks(house, tabs, base, effort, reporter)
         with closing(Host(base.path, TransformersEngine(threads=effort.sft.threads))) as host:
             executor = LocalPolicies(host, folders_of(house), clicks_on(tabs), "brief")
-            for lessons, task in (*product(TOGETHER, JUDGED), *product(ALONE, [e for e in JUDGED if e != UNCURED])):
-                project = f"{task}_{lessons}".replace(" ", "_").replace("-", "_").replace(",", "")
+            for lessons, task in todo():
+                project = project_of(task, KINDS[lessons])
                 with (
                     house_on(server, folder, project, **settings) as own,
                     open_clicks(task, tabs, executor, weights, effort, reporter) as case,
@@ -109,6 +109,12 @@ def measured_clicks(
         f"SmolLM2-135M-Instruct, adapted by {effort.sft.steps} steps of {effort.sft.rows_per_step} rows on {rows} "
         f"demonstrations on two other tasks."
     )
+
+
+def todo() -> Iterator[tuple[str, str]]:
+    """Kinds of lessons by name, and the task that is learned by them."""
+    yield from product(TOGETHER, JUDGED)
+    yield from product(ALONE, [task for task in JUDGED if task != UNCURED])
 
 
 def adapt_clicks(house: House, tabs: Tabs, base: Base, effort: ClickEffort, reporter: Reporter) -> tuple[str, int]:

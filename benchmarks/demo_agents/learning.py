@@ -48,6 +48,11 @@ ABLATIONS: Final[dict[str, frozenset[PieceKind]]] = {
 LEAST: Final = 1 + PairedRule().controls
 
 
+def project_of(place: str, kinds: frozenset[PieceKind]) -> str:
+    """Name of the project in which a place is learned by these kinds of lessons. Pure."""
+    return "_".join((place.replace("-", "_"), *sorted(kinds)))
+
+
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """Numbers of seeds: found in the first sweep, tried in each round of trials, sealed; and of rounds of trials.

@@ -27,7 +27,7 @@ from tests.desks.grammar import CONTROL, DeskKind
 from tests.desks.serving import serve_desk
 from tests.desks.words import CLINIC, LIBRARY, PERMITS
 
-from .learning import ABLATIONS, Case, Measured, Sizes, measure, reflecting
+from .learning import ABLATIONS, Case, Measured, Sizes, measure, project_of, reflecting
 from .rules import lessons_of
 from .school import demonstrate, plain_name, task_of, told_name
 
@@ -95,7 +95,7 @@ def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[l
         model = f"{PREFIX}{base.path}"
         with executor_of(Way.POLICY, house.settings, model=model, folder_of=folders_of(house)) as executor:
             for lessons, desk in todo(effort.judged):
-                project = f"{desk.words.site}_{lessons}".replace(" ", "_")
+                project = project_of(desk.words.site, KINDS[lessons])
                 with (
                     house_on(server, folder, project, **wordings) as own,
                     open_case(desk, executor, weights, effort, reporter) as case,

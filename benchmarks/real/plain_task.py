@@ -28,18 +28,11 @@ class PlainTask(FrozenModel):
 
 
 class PlainResult(FrozenModel):
-    """Seconds of each part, the share of held-out questions right before and after, and each step's mean reward."""
+    """Seconds of sampling and training, shares of held-out questions right, and the mean reward of each step."""
 
-    loading_s: float
     sampling_s: float
     training_s: float
-    held_out_s: float
     before: float
     after: float
     rewards: tuple[float, ...]
     prompt_tokens: int
-
-    @property
-    def whole_s(self) -> float:
-        """Seconds from the first weight read to the last held-out answer."""
-        return self.loading_s + self.sampling_s + self.training_s + self.held_out_s
