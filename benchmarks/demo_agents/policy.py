@@ -27,8 +27,7 @@ from tests.desks.grammar import CONTROL, DeskKind
 from tests.desks.serving import serve_desk
 from tests.desks.words import CLINIC, LIBRARY, PERMITS
 
-from .learning import ABLATIONS, Case, Measured, Sizes, measure, project_of, reflecting
-from .rules import lessons_of
+from .learning import ABLATIONS, Case, Measured, Sizes, measure, project_of
 from .school import demonstrate, plain_name, task_of, told_name
 
 BASE: Final = "smollm2"
@@ -36,7 +35,7 @@ ACTOR: Final = "demo"
 TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {"looking and contrast": frozenset({"hint", "exemplar"})}
 """What every judged site is learned by. Each kind alone is measured on those where something can be cured."""
 
-ALONE: Final = {lessons: kinds for lessons, kinds in ABLATIONS.items() if len(kinds) == 1}
+ALONE: Final = {lessons: ABLATIONS[lessons] for lessons in ("looking alone", "contrast alone")}
 KINDS: Final = TOGETHER | ALONE
 JUDGED: Final = (
     DeskKind(CLINIC, ("missing prerequisite",)),
@@ -99,9 +98,8 @@ def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[l
                 with (
                     house_on(server, folder, project, **wordings) as own,
                     open_case(desk, executor, weights, effort, reporter) as case,
-                    reflecting(own.settings, case.pool) as settings,
                 ):
-                    found.append(measure(replace(own, settings=settings), case, lessons, KINDS[lessons], effort.sizes))
+                    found.append(measure(own, case, lessons, KINDS[lessons], effort.sizes))
                 reporter.say(f"{found[-1]}")
     shown = f"{rows} demonstrations that passed, of {effort.plain} seeds without and {effort.told} with advice"
     return found, (
@@ -139,7 +137,7 @@ def open_case(desk: DeskKind, executor: Executor, weights: str, effort: Effort, 
             environment=client,
             learner=executor,
             knower=executor,
-            pool=lessons_of(desk),
+            pool=(),
             sealed_from=FIRST_SEALED,
             is_control=desk.obstacles == CONTROL,
             weights=weights,

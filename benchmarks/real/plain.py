@@ -52,7 +52,7 @@ def learn(base: Path, task: PlainTask) -> PlainResult:
         sampling += spent.look()
         groups = [[reward_of(text, asked.answer) for text in own] for asked, own in zip(questions, texts, strict=True)]
         rewards.append(fmean(reward for group in groups for reward in group))
-        _step(model, tokenizer, optimizer, ids, prompt, groups)
+        take_step(model, tokenizer, optimizer, ids, prompt, groups)
         training += spent.look()
         print(f"step {len(rewards)} of {len(task.steps)}: mean reward {rewards[-1]:.3f}", flush=True)
     after = _right(model, tokenizer, task)
@@ -105,7 +105,7 @@ def _sample(model: Any, tokenizer: Any, questions: tuple[Asked, ...], task: Plai
     return ids, prompt, [drawn[at : at + task.samples] for at in range(0, len(drawn), task.samples)]
 
 
-def _step(model: Any, tokenizer: Any, optimizer: Any, ids: Any, prompt: Any, groups: list[list[float]]) -> None:
+def take_step(model: Any, tokenizer: Any, optimizer: Any, ids: Any, prompt: Any, groups: list[list[float]]) -> None:
     """One step on the groups whose rewards differ: advantages as our datasets have them, mean over tokens."""
     width, samples = prompt["input_ids"].shape[1], len(groups[0])
     advantages = [(reward - fmean(group)) / (stdev(group) + _EPS) for group in groups for reward in group]

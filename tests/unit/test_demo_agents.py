@@ -13,10 +13,16 @@ from benchmarks.demo_agents.click_school import NAMES as NAMES_AT_SCHOOL
 from benchmarks.demo_agents.click_school import TASKS as TASKS_AT_SCHOOL
 from benchmarks.demo_agents.click_school import lecture_of
 from benchmarks.demo_agents.clicking import JUDGED as CLICKED
+from benchmarks.demo_agents.clicking import KINDS as PAGE_KINDS
 from benchmarks.demo_agents.clicking import PROPOSED
+from benchmarks.demo_agents.clicking import todo as pages_to_learn
+from benchmarks.demo_agents.learning import project_of
 from benchmarks.demo_agents.pages import OPEN, choices_on, named_on
 from benchmarks.demo_agents.policy import JUDGED, Effort
+from benchmarks.demo_agents.policy import KINDS as SITE_KINDS
+from benchmarks.demo_agents.policy import todo as sites_to_learn
 from benchmarks.demo_agents.school import school_desk, task_of
+from eventlog.database import schema_name
 from eventlog.events import Sampling, Step
 from tests.followers import Follower, answer
 
@@ -88,15 +94,27 @@ def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_
 
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_clicked_at_school_follows_from_what_the_page_shows_and_the_lessons_say(seed: int) -> None:
-    kinds = ("Okay", "Next", "Cancel")
-    shown = tuple(VisibleElement(kind="button", box=(0, 0, 1, 1), at=(0, 0), text=text) for text in kinds)
-    lecture = lecture_of(View(instruction='Click on the "Okay" button.', shown=shown), seed)
-    assert lecture.clicked == "Okay"
-    if lecture.called == "Okay":
-        assert not any("'Okay'" in line for line in lecture.advice)
+    labels = NAMES_AT_SCHOOL[:12]
+    shown = tuple(VisibleElement(kind="button", box=(0, 0, 1, 1), at=(0, 0), text=text) for text in labels)
+    lecture = lecture_of(View(instruction=f'Click on the "{labels[0]}" button.', shown=shown), seed)
+    named = [name for name in NAMES_AT_SCHOOL if any(f"'{name}'" in line for line in lecture.advice)]
+    assert lecture.clicked == labels[0]
+    if lecture.called == labels[0]:
+        assert labels[0] not in named
     else:
-        assert lecture.called not in kinds
-        assert [kind for kind in kinds if any(f"'{kind}'" in line for line in lecture.advice)] == ["Okay"]
+        assert lecture.called not in {*labels, *named}
+        assert [name for name in named if name in labels] == [labels[0]]
+
+
+def test_demonstrations_at_school_are_of_every_kind() -> None:
+    view = View(instruction='Click on the "Okay" button.', shown=())
+    lectures = [lecture_of(view, seed) for seed in range(40)]
+    assert {(each.called == "Okay", len(each.advice)) for each in lectures} == {
+        (True, 0),
+        (True, 1),
+        (False, 1),
+        (False, 2),
+    }
 
 
 def test_a_page_that_asks_for_something_with_a_number_is_never_renamed_at_school() -> None:
@@ -108,3 +126,9 @@ def test_no_judged_page_and_no_word_that_cures_one_is_seen_at_school() -> None:
     assert TASKS_AT_SCHOOL
     assert {*TASKS_AT_SCHOOL}.isdisjoint(CLICKED)
     assert {*PROPOSED}.isdisjoint(NAMES_AT_SCHOOL)
+
+
+def test_every_place_and_kinds_of_lessons_have_a_project_of_their_own() -> None:
+    sites = [project_of(desk.words.site, SITE_KINDS[lessons]) for lessons, desk in sites_to_learn(JUDGED)]
+    pages = [project_of(task, PAGE_KINDS[lessons]) for lessons, task in pages_to_learn()]
+    assert len({*map(schema_name, (*sites, *pages))}) == len(sites) + len(pages)

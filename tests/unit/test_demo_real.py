@@ -20,6 +20,7 @@ from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import OpenSurface
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
+from api.sweeps.plan import site_templates
 from benchmarks.real.arms import merged, sweep_name
 from benchmarks.real.clicks import CLICK, ClickSurface
 from benchmarks.real.effort import TRAINED, Effort, on_pages, quick_on_pages
@@ -143,7 +144,8 @@ def test_the_plain_loop_is_asked_what_our_policy_is_asked_and_both_are_paid_alik
     with EpisodeEnvironment(kind()) as environment:
         instance = environment.reset(recipe(effort).asked(SEED, 1)[TRAINED][0])
         policy = PolicyExecutor(Scripted(answer), opening=on_episodes(environment))
-        policy.execute(Assignment(kind().instruction, (), 1), instance)
+        (template,) = site_templates(environment)
+        policy.execute(Assignment(template.instruction, (), template.max_steps), instance)
         graded = environment.oracle(instance, TRAINED)
     assert asked == [(task.steps[0][0].system, task.steps[0][0].user)]
     assert (graded.passed, graded.score_micro) == (True, 500_000)

@@ -49,14 +49,14 @@ def test_an_instance_without_an_outcome_in_one_arm_counts_in_none() -> None:
         two_way([{1: 0.0}], [{2: 0.0}])
 
 
-def test_a_missing_run_is_no_failed_one() -> None:
+def test_a_missing_run_is_no_failed_one_and_a_part_of_the_reward_may_pass() -> None:
     runs = {
         "a": RunState(run="a", env_seed=1),
         "b": RunState(run="b", env_seed=1, status="missing"),
         "c": RunState(run="c", env_seed=2),
         "d": RunState(run="d", env_seed=3, status="missing"),
     }
-    rewards = {"a": RewardState(run="a", score=1_000_000), "c": RewardState(run="c", score=0)}
+    rewards = {"a": RewardState(run="a", score=500_000, passed=True), "c": RewardState(run="c", score=600_000)}
     assert outcomes_of_runs(runs, rewards) == ({1: 1.0, 2: 0.0}, 2)
 
 
