@@ -148,14 +148,14 @@ def _count(house: House, prefix: str, kind: str) -> int:
     return sum(each.stream.startswith(prefix) for each in house.store.read(types=[kind]))
 
 
-def learn(house: House, case: Case, kinds: frozenset[PieceKind], sizes: Sizes) -> None:
+def learn(house: House, case: Case, kinds: frozenset[PieceKind], sizes: Sizes, named: str = "") -> None:
     """A sweep that proposes lessons, then rounds of trials, which propose more, until none is on trial.
 
-    What an earlier call played is not played again.
+    The sweeps' names begin with the site's, or with `named`. What an earlier call played is not played again.
     """
     site, course, first = case.site, replace(case.course, kinds=kinds), 1
     for number in range(1 + sizes.rounds):
-        name = f"{site}-learn{number}"
+        name = f"{named or site}-learn{number}"
         pool = trial_pool(house.views(), content_reader(house.blobs), kinds)
         fitting = pool.among((case.task,), site, audience_of(case.learner))
         if number and not fitting.candidates and not is_planned(house.store, name):

@@ -28,6 +28,7 @@ from agents.executors.kits import Inside
 from agents.executors.open_actions import open_system_prompt
 from agents.models.local.host import Host
 from agents.models.local.network import TransformersEngine
+from api.cli.output import TerminalReporter
 from api.environments.connect import Placed
 from api.house import House
 from api.training.bases import add_base, find_source
@@ -159,6 +160,7 @@ def _ours(stage: Stage, base: Path) -> dict[str, float]:
         arm, loop_s = _timed(lambda: workshop.loop(SEED, None))
         after = success(workshop.held_out(LOOP, arm.state.checkpoint)[column])
         verdict, gate_s = _timed(lambda: judge_at_gate(workshop, arm))
+    TerminalReporter().say(f"the gate's reasons: {'; '.join(verdict.reasons)}")
     rounds = stage.effort.rounds
     return {
         "ours, seconds of the rounds": loop_s,
@@ -169,6 +171,9 @@ def _ours(stage: Stage, base: Path) -> dict[str, float]:
         "ours, held-out questions right before": before,
         "ours, held-out questions right after": after,
         "ours, promoted by the gate": float(verdict.decision == "promote"),
+        "ours, pairs won at the gate": float(verdict.wins or 0),
+        "ours, pairs lost at the gate": float(verdict.losses or 0),
+        "ours, losses confirmed at the gate": float(len(verdict.regressions)),
     }
 
 
