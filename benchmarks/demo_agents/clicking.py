@@ -46,10 +46,8 @@ JUDGED: Final = {
 """Tasks by name, with what is in the way of a click by words; the last one has no words to click."""
 
 UNCURED: Final = "click-color"
-LESSONS: Final = tuple(
-    f"At the start: {say_step(open_step(CLICK.name, label), label)}."
-    for label in ("Close", "Submit", "field 1", "Help", "Next")
-)
+PROPOSED: Final = ("Close", "Submit", "field 1", "Help", "Click Me!")
+LESSONS: Final = tuple(f"At the start: {say_step(open_step(CLICK.name, name), name)}." for name in PROPOSED)
 """Sentences that a model might propose, at most one of which helps with a task."""
 
 TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {
