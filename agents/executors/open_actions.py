@@ -7,6 +7,7 @@ an answer is one JSON object that names the action. A step records what was done
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -14,7 +15,7 @@ from pydantic import Field, JsonValue
 
 from eventlog.events import FrozenModel, Step
 
-from ..envs.episodes.episode import ActionSpec
+from ..envs.episodes.episode import ActionSpec, Argument
 from ..models.errors import AnswerUnstructured
 from ..models.model import Sample, Schema
 from ..models.structured import answer_schema, read_as
@@ -32,7 +33,12 @@ _MANY: Final = (
     'Answer with one JSON object and nothing else: {{"why": "...", "action": "...", "argument": "..."}}. '
     "All three are strings. The actions:\n{actions}\n- finish: the task is done, or cannot be; argument is empty."
 )
-_ARGUMENTS: Final = {"text": "argument is a text", "json": "argument is a JSON object", "none": "argument is empty"}
+_ARGUMENTS: Final[dict[Argument, str]] = {
+    "text": "argument is a text",
+    "json": "argument is a JSON object",
+    "none": "argument is empty",
+}
+_LINE: Final = re.compile(rf"- (\S+): (.*?); ({'|'.join(_ARGUMENTS.values())})(?=\n- |\Z)", re.DOTALL)
 
 
 class OpenAction(FrozenModel):
@@ -62,6 +68,23 @@ def open_system_prompt(actions: Sequence[ActionSpec]) -> str:
     return _MANY.format(
         actions="\n".join(f"- {each.name}: {each.about}; {_ARGUMENTS[each.argument]}" for each in actions)
     )
+
+
+def actions_in(prompt: str, only: str) -> tuple[ActionSpec, ...]:
+    """The actions that a system prompt of a policy begins with; none if it begins with none that is given today.
+
+    `only` is the name of an action that is alone, because its prompt does not say it.
+    """
+    found: tuple[ActionSpec, ...]
+    head, _, tail = _ALONE.partition("{about}")
+    if prompt.startswith(head):
+        found = (ActionSpec(only, prompt.removeprefix(head).partition(tail)[0]),)
+    else:
+        head, _, tail = _MANY.format(actions="\0").partition("\0")
+        told = prompt.removeprefix(head).partition(tail)[0]
+        kinds = {words: kind for kind, words in _ARGUMENTS.items()}
+        found = tuple(ActionSpec(name, about, kinds[words]) for name, about, words in _LINE.findall(told))
+    return found if found and prompt.startswith(open_system_prompt(found)) else ()
 
 
 def open_schema(actions: Sequence[ActionSpec]) -> Schema | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
@@ -77,6 +77,11 @@ def wording_budget(wording: Wording) -> int:
 def guided_prompt(system: str, guidance: str) -> str:
     """A policy's system prompt with the instruction that memory holds; the prompt alone if it holds none."""
     return f"{system}\n\n{guidance_paragraph(guidance)}" if guidance else system
+
+
+def task_paragraphs(instruction: str, advice: Iterable[str]) -> str:
+    """What a policy is told first: its task, and the lines of advice. What it sees then follows."""
+    return f"The task:\n{instruction}\n\n{advice_paragraph(advice)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +175,8 @@ class _Talk:
 
     def begin(self, seen: str | None) -> None:
         """Add the system prompt and the task. No page is open yet; an environment without pages is seen at once."""
-        advice = advice_paragraph(self.assignment.advice)
         shown = "No page is open yet." if seen is None else seen
-        told = f"The task:\n{self.assignment.instruction}\n\n{advice}{shown}"
+        told = f"{task_paragraphs(self.assignment.instruction, self.assignment.advice)}{shown}"
         wording = self.executor.wording
         system = open_system_prompt(self.actions) if self.actions else system_prompt(self.executor.sight, wording)
         whole = guided_prompt(system, self.assignment.guidance)

@@ -6,18 +6,20 @@ reading answers, or a lesson that is told otherwise shows as the first divergenc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final, get_args
 
-from eventlog.events import Sampling, Step, StepTaken
+from eventlog.events import Applied, Sampling, Step, StepTaken
 
 from ..envs.contract import Instance
+from ..envs.episodes.episode import ActionSpec
 from ..executors.actions import Sight, Wording, system_prompt
 from ..executors.executor import ExecutedStep, Execution
-from ..executors.policy import PolicyExecutor, guided_prompt, wording_budget
+from ..executors.open_actions import actions_in, open_system_prompt
+from ..executors.policy import PolicyExecutor, guided_prompt, task_paragraphs, wording_budget
 from ..executors.surface import Acted, Surface
 from ..learning.advice import advice_lines, applied_of, reading_audience
 from ..learning.guidance import guidance_text
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _NOWHERE: Final = Instance.model_validate({"seed": 0, "instance": "recorded", "url": "http://recorded.invalid/"})
 _NEW, _PAGE, _END = "New on the page:\n<page>\n", "<page>\n", "\n</page>"
 _LONGEST: Final = 120
-_NO_PROMPT: Final = "its system prompt is none that policies are given for pages today, as in environments without"
+_NO_PROMPT: Final = "its system prompt is none that policies are given today"
 
 
 class _Diverged(Exception):
@@ -45,38 +47,65 @@ class _Diverged(Exception):
         self.check = check
 
 
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    """What the system prompt of a run says: the policy's sight and wording, and the actions where there are no pages.
+
+    The prompt of open actions says no wording (None).
+    """
+
+    sight: Sight
+    wording: Wording | None
+    actions: tuple[ActionSpec, ...] = ()
+
+    @property
+    def wordings(self) -> tuple[Wording, ...]:
+        """The wordings that the run may have had."""
+        return get_args(Wording) if self.wording is None else (self.wording,)
+
+
 def conversation_checks(recording: Recording, conversation: Conversation) -> Iterator[ReplayCheck]:
     """Yield the checks of what a policy was told, of each model call, of each step, and of the end."""
-    prompt = _prompt_of(conversation)
+    prompt = _prompt_of(recording, conversation)
     if prompt is None:
         yield ReplayCheck("calls", (), None, _NO_PROMPT)
         return
-    sight, wording = prompt
+    wording = prompt.wordings[0]
     if conversation.said is not None:
-        yield from _played_again(recording, conversation, sight, wording, conversation.said(wording_budget(wording)))
+        yield from _played_again(recording, conversation, prompt, wording, conversation.said(wording_budget(wording)))
         return
-    told = None if conversation.told is None else conversation.told(reading_audience(wording_budget(wording)))
-    recorded = tuple(f"{item.piece} at line {item.step}" for item in recording.started.applied)
-    if told is None:
+    recorded = _told_lines(recording.started.applied)
+    if conversation.told is None:
         yield ReplayCheck("told", recorded, None, "its template is not in the log")
         return
-    again = tuple(f"{item.piece} at line {item.step}" for item in applied_of(told))
-    yield ReplayCheck("told", recorded, again, where="what it was told")
-    yield from _played_again(recording, conversation, sight, wording, advice_lines(told), guidance_text(told))
+    every = {each: conversation.told(reading_audience(wording_budget(each))) for each in prompt.wordings}
+    wording = next((each for each in every if _told_lines(applied_of(every[each])) == recorded), wording)
+    told = every[wording]
+    yield ReplayCheck("told", recorded, _told_lines(applied_of(told)), where="what it was told")
+    yield from _played_again(recording, conversation, prompt, wording, advice_lines(told), guidance_text(told))
+
+
+def _told_lines(applied: Iterable[Applied]) -> Lines:
+    return tuple(f"{item.piece} at line {item.step}" for item in applied)
 
 
 def _played_again(
     recording: Recording,
     conversation: Conversation,
-    sight: Sight,
+    prompt: _Prompt,
     wording: Wording,
     advice: tuple[str, ...],
     guidance: str = "",
 ) -> Iterator[ReplayCheck]:
     """Yield the checks of each model call, of each step, and of the end, with this advice and guidance told."""
-    model, surface = _RecordedModel(conversation), _RecordedSurface(recording, conversation)
-    surface.model = model
-    executor = PolicyExecutor(model, sight, surface.open_surface, conversation.calls[0].sampling.max_tokens, wording)
+    model = _RecordedModel(conversation)
+    surface = (
+        _RecordedOpenSurface(recording, conversation, model, prompt.actions, advice)
+        if prompt.actions
+        else _RecordedSurface(recording, conversation, model)
+    )
+    tokens = conversation.calls[0].sampling.max_tokens
+    executor = PolicyExecutor(model, prompt.sight, surface.open_surface, tokens, wording)
     try:
         execution = executor.execute(recording.assignment(advice, guidance), _NOWHERE)
     except _Diverged as diverged:
@@ -87,20 +116,25 @@ def _played_again(
     yield end_check(recording, execution)
 
 
-def _prompt_of(conversation: Conversation) -> tuple[Sight, Wording] | None:
-    """The sight and wording of the system prompt that the conversation begins with, with any guidance behind it.
+def _prompt_of(recording: Recording, conversation: Conversation) -> _Prompt | None:
+    """What the system prompt says that the conversation begins with, with any guidance behind it.
 
-    None if it is none of them.
+    None if it is none that is given today.
     """
     if not conversation.calls:
         return None
     said = text_of(conversation.messages[0])
     every = product(get_args(Sight), get_args(Wording))
-    return next(((sight, wording) for sight, wording in every if _begins_with(said, sight, wording)), None)
+    for_pages = (_Prompt(*each) for each in every if _begins_with(said, system_prompt(*each)))
+    if (prompt := next(for_pages, None)) is not None:
+        return prompt
+    only = next((step.action for step in recording.steps), "")
+    actions = actions_in(said, only)
+    is_whole = bool(actions) and _begins_with(said, open_system_prompt(actions))
+    return _Prompt("text", None, actions) if is_whole else None
 
 
-def _begins_with(said: str, sight: Sight, wording: Wording) -> bool:
-    prompt = system_prompt(sight, wording)
+def _begins_with(said: str, prompt: str) -> bool:
     return said == prompt or said.startswith(guided_prompt(prompt, "-").partition("“")[0])
 
 
@@ -144,9 +178,9 @@ class _RecordedSurface:
 
     recording: Recording
     conversation: Conversation
-    model: _RecordedModel = field(init=False)
-    taken: int = 0
-    seen: str | None = None
+    model: _RecordedModel
+    taken: int = field(default=0, init=False)
+    seen: str | None = field(default=None, init=False)
 
     @contextmanager
     def open_surface(self, _instance: Instance, _headers: Mapping[str, str]) -> Iterator[Surface]:
@@ -185,9 +219,34 @@ class _RecordedSurface:
         if place >= len(self.conversation.messages):
             return self.seen
         _, _, told = text_of(self.conversation.messages[place]).partition("\n")
+        return self._view_told(told)
+
+    def _view_told(self, told: str) -> str | None:
+        """The view after a step whose outcome was followed by this."""
         if told.startswith(_NEW):
             return f"{self.seen or ''}\n{told.removeprefix(_NEW).removesuffix(_END)}"
         return told.removeprefix(_PAGE).removesuffix(_END) if told.startswith(_PAGE) else self.seen
+
+
+@dataclass
+class _RecordedOpenSurface(_RecordedSurface):
+    """The same without pages. It ends the run with the last step of a run that was completed without saying so."""
+
+    actions: tuple[ActionSpec, ...]
+    advice: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        told = text_of(self.conversation.messages[1])
+        self.seen = told.removeprefix(task_paragraphs(self.recording.started.task_spec.instruction, self.advice))
+
+    def act(self, step: Step) -> Acted:
+        """See Surface. Raises _Diverged for another step than the recorded one."""
+        acted = super().act(step)
+        is_last = self.taken == len(self.recording.steps) and self.recording.finished.status == "completed"
+        return replace(acted, is_last=is_last)
+
+    def _view_told(self, told: str) -> str | None:
+        return told
 
 
 def _call_lines(messages: Sequence[Mapping[str, Json]], sampling: Sampling) -> Lines:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from agents.executors import plan as plan_executor
 from agents.executors.browser import executor as browser_executor
 from agents.executors.kits import find_kits
-from agents.executors.policy import TOOLS_NAME
 from agents.learning.embeddings import Embedded, by_words
 from agents.learning.memory import forget_everything, rebuild_memory
 from agents.learning.retrieval import overlay_memory
@@ -42,8 +41,8 @@ from .run_inputs import RunInputs, memory_at_start, saying_of, telling_of, templ
 WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
 
-_ASKED_AGAIN: Final = (POLICIES - {TOOLS_NAME}) | {DEMONSTRATION}
-"""Executors whose model is asked again, and answered from the record. The tools of a site are in no record."""
+_ASKED_AGAIN: Final = POLICIES | {DEMONSTRATION}
+"""Executors whose model is asked again, and answered from the record."""
 
 REPLAYED: Final = frozenset(
     {*WALKED, *POLICIES, DEMONSTRATION, AGENT, REMOTE, *(name for kit in find_kits() for name in kit.executors)}

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 import pytest
 
+from agents.envs.contract import MICRO
+from agents.executors.open_actions import open_step
 from agents.executors.policy import PolicyExecutor
 from agents.models.model import CompletionRequest
 from agents.models.scripted import Scripted
@@ -19,6 +21,8 @@ from api.course import Course
 from api.environments.admission import admit_at_first_use, see_admission
 from api.environments.connect import placed_at
 from api.errors import WrongWay
+from api.history.regrade import regrade_runs
+from api.history.replay import replay_run
 from api.house import House
 from api.sweeps.executors import Way, executor_of
 from api.sweeps.plan import first_facts, plan, site_templates
@@ -75,6 +79,40 @@ def test_questions_are_admitted_swept_and_graded(empty_house: House) -> None:
     assert {event.action for event in taken} == {"answer"}
     assert all(event.argument is not None and house.blobs.get(event.argument).body for event in taken)
     assert 0 < sum(event.passed for event in graded) < 24
+    assert {replay_run(house.store, house.blobs, house.views, event.run).outcome for event in graded} == {"identical"}
+
+
+def test_a_run_without_pages_is_played_again_and_shows_where_it_would_go_another_way(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house = empty_house
+    play_swept(house, SUMS, answer, 1, 1)
+    (run,) = (event.run for event in of_type(house, RewardGraded))
+    replayed = partial(replay_run, house.store, house.blobs, house.views, run)
+    assert {"told", "calls", "steps", "end"} <= set(replayed().compared)
+    monkeypatch.setattr("agents.executors.policy.open_system_prompt", lambda _: "You do it otherwise.")
+    divergence = replayed().divergence
+    assert divergence is not None
+    assert (divergence.where, divergence.actual) == ("call 0", ("message 0, system: You do it otherwise.",))
+    monkeypatch.undo()
+    monkeypatch.setattr("agents.executors.policy.open_step_of", lambda *_: open_step("guess", "12"))
+    divergence = replayed().divergence
+    assert divergence is not None
+    assert (divergence.expected, divergence.actual) == (("step 0: answer",), ("step 0: guess",))
+
+
+def test_what_was_kept_of_a_run_without_pages_is_graded_again_by_another_verifier_and_back(empty_house: House) -> None:
+    house = empty_house
+    play_swept(house, SUMS, answer, 2, 3)
+    before = {event.run: (event.score, event.passed) for event in of_type(house, RewardGraded)}
+    assert {passed for _, passed in before.values()} == {True, False}
+    assert any(0 < score < MICRO for score, _ in before.values())
+    again = regrade_runs(house, "outcome-1", before)
+    assert {each.run: (each.score, each.passed) for each in again} == {
+        run: (MICRO * passed, passed) for run, (_, passed) in before.items()
+    }
+    back = regrade_runs(house, "oracle-1", before)
+    assert {each.run: (each.score, each.passed) for each in back} == before
 
 
 def guess(request: CompletionRequest) -> str:
@@ -146,6 +184,9 @@ def test_a_world_of_gymnasium_is_swept_and_graded_against_the_threshold_of_its_s
     assert {event.passed for event in graded} == {True, False}
     assert all(500_000 < event.score < 1_000_000 for event in graded if event.passed)
     assert {event.action for event in taken} == {"forward", "left", "right", "finish"}
+    house = empty_house
+    again = [replay_run(house.store, house.blobs, house.views, event.run) for event in graded]
+    assert {(each.outcome, "steps" in each.compared) for each in again} == {("identical", True)}
 
 
 @pytest.mark.parametrize("way", [Way.PLAN, Way.DEMONSTRATION])

@@ -1,6 +1,9 @@
-"""What was learned on one task is tried on others, and promoted only where it helps, by real sweeps of a policy."""
+"""What one task taught is tried on others and on a sibling of its site, and promoted only where it helps."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
 
 from agents.envs.clients.client import EnvClient
 from agents.executors.policy import PolicyExecutor
@@ -20,43 +23,53 @@ from tests.desks.words import CLINIC
 from tests.followers import Follower
 
 DESK = DeskKind(CLINIC, ("missing prerequisite",))
+KINDS: Final = frozenset[PieceKind]({"exemplar"})
+SIZES: Final = Sizes(found=6, tried=8, sealed=0, rounds=3)
 LEARNED, LIKE_IT, HOPELESS = "appointments", "other appointments", "hasty appointments"
 
 
-def case_of(client: EnvClient, cluster: str, explores: float = 0.0) -> Case:
+def case_of(client: EnvClient, cluster: str, desk: DeskKind = DESK, explores: float = 0.0) -> Case:
     """The site's task in a cluster; in that of the hopeless one there is no time for what a lesson tells."""
-    plain = template_of(DESK)
+    plain = template_of(desk)
     steps = 2 if cluster == HOPELESS else plain.max_steps
     task = plain.model_copy(update={"template_id": cluster.replace(" ", "_"), "cluster": cluster, "max_steps": steps})
     agent = PolicyExecutor(Scripted(Follower(task.plan_steps, task.instruction, explores)))
-    return Case("", CLINIC.site, task, client, agent, agent, (), FIRST_SEALED, is_control=False)
+    return Case("", desk.words.site, task, client, agent, agent, (), FIRST_SEALED, is_control=False)
 
 
-def exemplars(house: House) -> dict[tuple[str | None, str], OccasionPiece]:
-    """The lessons by contrast, by the cluster that they are of and what became of them."""
+def exemplars(house: House) -> dict[tuple[str, str | None, str], OccasionPiece]:
+    """The lessons by contrast, by the site and cluster that they are of and what became of them."""
     states = candidacies(house.views())
     loaded = [(state.status, load_piece(state, content_reader(house.blobs))) for state in states.values()]
-    return {(piece.occasion.cluster, status): piece for status, piece in loaded if isinstance(piece, OccasionPiece)}
+    return {
+        (piece.occasion.environment, piece.occasion.cluster, status): piece
+        for status, piece in loaded
+        if isinstance(piece, OccasionPiece)
+    }
 
 
 def test_a_lesson_of_one_task_is_tried_on_others_and_promoted_only_where_it_helps(empty_house: House) -> None:
-    house, kinds = empty_house, frozenset[PieceKind]({"exemplar"})
+    house = empty_house
     first_facts(house)
-    sizes = Sizes(found=6, tried=8, sealed=0, rounds=3)
     with serve_desk(DESK) as site, EnvClient(site.admin_url, site.admin_token) as client:
-        learn(house, case_of(client, LEARNED, explores=0.35), kinds, sizes, "first")
-        learned = exemplars(house)
-        assert (LEARNED, "promoted") in learned
+        learn(house, case_of(client, LEARNED, explores=0.35), KINDS, SIZES, "first")
+        assert {*exemplars(house)} == {(CLINIC.site, LEARNED, "promoted")}
         for cluster in (LIKE_IT, HOPELESS):
-            assert not any(place == cluster for place, _ in exemplars(house))
-            learn(house, case_of(client, cluster), kinds, sizes, cluster.split()[0])
+            learn(house, case_of(client, cluster), KINDS, SIZES, cluster.split()[0])
+    sibling = replace(DESK, words=replace(CLINIC, site="surgery"))
+    with serve_desk(sibling) as site, EnvClient(site.admin_url, site.admin_token) as client:
+        learn(house, case_of(client, LEARNED, sibling), KINDS, SIZES, "sibling")
     found = exemplars(house)
-    copy, lesson = found[LIKE_IT, "promoted"], learned[LEARNED, "promoted"]
-    assert (copy.text, copy.occasion.environment) == (lesson.text, CLINIC.site)
-    assert copy.piece != lesson.piece
-    assert copy.wins > 0
-    assert (HOPELESS, "promoted") not in found
-    tried = [each.event for each in house.store.read(types=["PieceTried"])]
-    of_hopeless = {piece.piece for (cluster, _), piece in found.items() if cluster == HOPELESS}
-    assert of_hopeless
-    assert any(getattr(event, "piece", "") in of_hopeless for event in tried)
+    promoted = {place: piece for place, piece in found.items() if place[-1] == "promoted"}
+    assert {*promoted} == {
+        (CLINIC.site, LEARNED, "promoted"),
+        (CLINIC.site, LIKE_IT, "promoted"),
+        ("surgery", LEARNED, "promoted"),
+    }
+    assert len({piece.text for piece in promoted.values()}) == 1
+    assert len({piece.piece for piece in promoted.values()}) == len(promoted)
+    assert all(piece.wins > 0 for piece in promoted.values())
+    hopeless = {piece.piece for (_, cluster, _), piece in found.items() if cluster == HOPELESS}
+    tried = {getattr(each.event, "piece", "") for each in house.store.read(types=["PieceTried"])}
+    assert hopeless
+    assert hopeless <= tried
