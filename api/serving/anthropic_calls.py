@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -118,14 +119,24 @@ def join_messages(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 whole["stop_reason"] = part["delta"].get("stop_reason")
                 whole |= {RECORDED: part[RECORDED]} if RECORDED in part else {}
                 whole["usage"] |= {key: value for key, value in (part.get("usage") or {}).items() if value is not None}
-    return {**whole, "content": [blocks[place] for place in sorted(blocks)]}
+    return {**whole, "content": [_with_input(blocks[place]) for place in sorted(blocks)]}
 
 
 def _add_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
-    """Add a delta to its block; the parts of a tool's input stay a text of JSON."""
+    """Add a delta to its block; the parts of a tool's input are a text of JSON."""
     for source, field in (("text", "text"), ("thinking", "thinking"), ("signature", "signature")):
         if source in delta:
             block[field] = (block.get(field) or "") + delta[source]
     if "partial_json" in delta:
         before = block.get("input")
         block["input"] = (before if isinstance(before, str) else "") + delta["partial_json"]
+
+
+def _with_input(block: dict[str, Any]) -> dict[str, Any]:
+    """The block with the input of its tool as it is in an answer that is not streamed; as a text if it was cut off."""
+    if not isinstance(told := block.get("input"), str):
+        return block
+    try:
+        return block | {"input": json.loads(told or "{}")}
+    except ValueError:
+        return block
