@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-vllm test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-arms demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-vllm test-framework test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-arms demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -188,6 +188,9 @@ demo-agents: .venv/.serving ## lessons in words for a rule agent and for SmolLM2
 	$(PYTHON) -m venv .venv-framework
 	.venv-framework/bin/python -m pip install --quiet --requirement requirements/framework.txt
 	@touch $@
+
+test-framework: .venv/.dev .venv-framework/.made ## an unchanged agent of a public framework behind the capture proxy (installs 110 MB beside the rest)
+	@FLYWHEEL_TEST_FRAMEWORK=.venv-framework/bin/python $(BIN)/python -m pytest tests/framework $(ARGS)
 
 demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framework in an environment of its own, improved by memory
 	@$(BIN)/python -m benchmarks.demo_framework --python .venv-framework/bin/python $(ARGS)

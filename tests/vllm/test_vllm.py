@@ -16,6 +16,7 @@ from statistics import fmean
 import pytest
 
 from agents.models.errors import AdapterUnfit, ModelUnknown, RequestRejected
+from agents.models.local.dialogue import Dialogue
 from agents.models.local.network import BASE
 from agents.models.model import ChatMessage, CompletionRequest
 from agents.models.openai import OpenAI, OpenAISettings
@@ -154,6 +155,28 @@ def test_a_wrong_adapter_is_refused_here_or_by_the_server_and_never_the_silent_b
         body = {"lora_name": f"{NAME}+wrong", "lora_path": str(tmp_path / "nothing")}
         with pytest.raises((RequestRejected, ModelUnknown)):  # what the server itself says of a folder without adapter
             server._endpoint.tell("load_lora_adapter", body)
+
+
+@pytest.mark.parametrize("name", ["tiny", pytest.param("smollm2", marks=pytest.mark.smollm)])
+def test_logged_ids_are_those_of_the_template_and_decode_to_the_text_with_the_end_of_a_turn(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    real: Real = request.getfixturevalue("real" if name == "tiny" else name)
+    dialogue, ended = Dialogue(real.base), 0
+    with closing(real.opened()) as server:
+        for question in ("What is the capital of France?", "Say yes.", "open /boats/17"):
+            messages = (ChatMessage("user", (question,)),)
+            found = server.model_of(BASE).complete(
+                CompletionRequest(messages, GREEDY.model_copy(update={"max_tokens": 40}))
+            )
+            (sample,) = found.samples
+            assert sample.token_ids is not None
+            has_ended = sample.token_ids[-1] in dialogue.ends
+            assert found.prompt_token_ids == dialogue.prompt(messages, "")
+            assert has_ended == (sample.finish == "stop")
+            assert dialogue.text(sample.token_ids[: len(sample.token_ids) - has_ended]) == sample.text
+            ended += has_ended
+    assert ended > 0 or name == "tiny"  # random weights rarely end a turn
 
 
 @pytest.mark.parametrize("which", ["base", "base + adapter"])
