@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # How many processes run the tests side by side: with two, two cores stand idle for almost half of the time.
 JOBS ?= 3
 
-.PHONY: help run test test-serving test-vllm test-framework test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-arms demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
+.PHONY: help run test test-serving test-llama-cpp-python test-vllm test-framework test-openenv test-mlflow bench-serving bench-capture endure pictures reference docs check setup lock golden release-sample chaos soak bench-first bench-log bench-scale bench-rollouts bench-fast bench-evidence bench-instruction bench-gate bench-data bench-train bench-train-gpu bench-api fuzz-rest demo-slow demo-fast demo-arms demo-miniwob demo-sites demo-agents demo-framework demo-delegation fuzz-delegation clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -50,6 +50,14 @@ test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 
 test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
 	@$(BIN)/python -m pytest -m "serving or llamacpp or llama_cpp_python" tests/serving tests/contract/test_model_backends.py $(ARGS)
+
+# Compiled where it is installed, for some ten minutes; beside the environment, so that the other tests have the prebuilt library alone.
+.llama-cpp/.ready: pyproject.toml
+	$(BIN)/python -m pip install --quiet --upgrade --target .llama-cpp --no-deps llama-cpp-python==0.3.36 diskcache==5.6.3
+	@touch $@
+
+test-llama-cpp-python: .venv/.serving .llama-cpp/.ready ## the same with llama-cpp-python, which is compiled (ten minutes the first time)
+	@PYTHONPATH=.llama-cpp $(BIN)/python -m pytest -m "serving or llamacpp or llama_cpp_python" tests/serving tests/contract/test_model_backends.py $(ARGS)
 
 test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real package, probed and played (installs 470 MB beside the rest)
 	@FLYWHEEL_TEST_OPENENV=.openenv-venv/bin/python $(BIN)/python -m pytest tests/unit/test_openenv.py $(ARGS)
