@@ -61,6 +61,15 @@ def floods(task):
         print("x" * 10_000)
 
 
+def hoards(task):
+    buy(task)
+    held = []
+    for _ in range(40):
+        held.append(bytearray(os.urandom(1 << 20)) * 25)
+        time.sleep(0.05)
+    time.sleep(600)
+
+
 def grades_itself(task):
     site, _, instance = task.url.partition("/i/")
     said = []

@@ -28,7 +28,7 @@ from tests.own_site import OwnSite, serve_own_site
 from tests.unit.test_agent_samples import BOOK
 
 Kind = TypeVar("Kind")
-LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000)
+LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000, memory_bytes=500 * 2**20)
 PATIENT = replace(LIMITS, seconds=30)
 """For agents that end by themselves, on a machine that does other work besides."""
 SECRET = "postgresql://app:hidden@127.0.0.1/flywheel"
@@ -103,6 +103,15 @@ def strays() -> list[str]:
     return [line for line in found if "strangers" in line]
 
 
+def sleepers() -> set[str]:
+    """Ids of processes that sleep as long as those of these programs."""
+    found = set()
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found |= {each.parent.name} if each.read_bytes().split(b"\0")[:2] == [b"sleep", b"617"] else set()
+    return found
+
+
 ENDINGS = {
     "buy": ("completed", True),
     "raises": ("halted", True),
@@ -111,6 +120,7 @@ ENDINGS = {
     "forks": ("halted", False),
     "escapes": ("completed", False),
     "floods": ("halted", True),
+    "hoards": ("halted", True),
     "grades_itself": ("completed", False),
     "lies": ("completed", False),
     "nothing": ("completed", False),
@@ -172,17 +182,40 @@ def test_behind_a_fence_an_agent_sees_no_home_of_another_run(
     assert "run-other" in printed(play_agent(shop, "python:strangers:looks_at_others", folder, (), PATIENT))
 
 
-def test_an_agent_that_kills_what_it_sees_ends_its_own_run_and_no_other(
-    shop: OwnSite, folder: Path, fence: tuple[str, ...]
+@pytest.mark.parametrize("wild", ["kills_all_it_sees", "forks", "floods"])
+def test_an_agent_that_is_wild_ends_its_own_run_and_no_other(
+    shop: OwnSite, folder: Path, fence: tuple[str, ...], wild: str
 ) -> None:
     with ThreadPoolExecutor(2) as threads:
-        wild, good = (
-            threads.submit(play_agent, shop, f"python:strangers:{agent}", folder, fence)
-            for agent in ("kills_all_it_sees", "buy")
+        ended, good = (
+            threads.submit(play_agent, shop, f"python:strangers:{agent}", folder, fence, PATIENT)
+            for agent in (wild, "buy")
         )
-        assert outcome(wild.result()) == ("halted", False)
+        assert outcome(ended.result())[0] == "halted"
         assert outcome(good.result()) == ("completed", True)
     assert strays() == []
+
+
+PROGRAMS = {
+    "exits with 9": ("exit 9", "halted"),
+    "hangs": ("sleep 617 # strangers", "out_of_budget"),
+    "forks": ("while :; do sleep 617 & done", "halted"),
+    "floods": ("while :; do echo strangers strangers strangers strangers; done", "halted"),
+    "leaves one behind": ("setsid sleep 617 & exit 0", "completed"),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_that_misbehaves_is_ended_with_everything_it_started(
+    shop: OwnSite, folder: Path, fence: tuple[str, ...], program: str
+) -> None:
+    code, status = PROGRAMS[program]
+    (folder / "strangers.sh").write_text(code, "utf-8")
+    before = sleepers()
+    limits = LIMITS if program == "hangs" else PATIENT
+    assert outcome(play_agent(shop, "command:sh strangers.sh", folder, fence, limits)) == (status, False)
+    assert [each for each in strays() if "strangers.sh" in each] == []
+    assert sleepers() - before == set()
 
 
 def test_a_program_of_another_language_gets_the_task_and_reports_steps_by_lines_of_a_file(
