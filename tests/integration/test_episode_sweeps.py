@@ -107,11 +107,11 @@ def test_what_was_kept_of_a_run_without_pages_is_graded_again_by_another_verifie
     before = {event.run: (event.score, event.passed) for event in of_type(house, RewardGraded)}
     assert {passed for _, passed in before.values()} == {True, False}
     assert any(0 < score < MICRO for score, _ in before.values())
-    again = regrade_runs(house, "outcome-1", before)
+    again = regrade_runs(house, "outcome-1", list(before))
     assert {each.run: (each.score, each.passed) for each in again} == {
         run: (MICRO * passed, passed) for run, (_, passed) in before.items()
     }
-    back = regrade_runs(house, "oracle-1", before)
+    back = regrade_runs(house, "oracle-1", list(before))
     assert {each.run: (each.score, each.passed) for each in back} == before
 
 
