@@ -47,9 +47,10 @@ def test_a_tool_that_openais_client_is_streamed_in_pieces_is_recorded_whole(serv
     with client_at(proxy, "ext-1").chat.completions.stream(
         model=MODEL, messages=[{"role": "user", "content": "rain in Bern?"}], tools=tools
     ) as stream:
-        seen: Any = (stream.get_final_completion().choices[0].message.tool_calls or [None])[0]
+        answered: Any = stream.get_final_completion().choices[0].message
     (call,) = calls_of(proxy[2], "ext-1")
     (recorded,) = completion_of(proxy[2], call)["samples"][0]["tool_calls"]
+    (seen,) = answered.tool_calls
     assert (seen.function.name, json.loads(seen.function.arguments)) == ("weather", {"town": "Bern"})
     assert (recorded["id"], recorded["function"]) == ("t1", {"name": "weather", "arguments": '{"town": "Bern"}'})
 
