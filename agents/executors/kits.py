@@ -46,9 +46,10 @@ class Inside:
 class Kit:
     """A family of environments. `open_inside` opens one by name, with the path of a Chromium if there is one.
 
-    `executors` are the names of the executors that play on it alone. `tasks` gives its environments with their tasks;
-    none where what it needs is not installed. `open_graded` opens one by name, with an address if it has one and the
-    threshold of its suite in millionths (None: the kit grades alone and has no addresses).
+    `executors` are the names of the executors that play on it alone, `walkers` those of them that walk a plan. `tasks`
+    gives its environments with their tasks; none where what it needs is not installed. `open_graded` opens one by name,
+    with an address if it has one and the threshold of its suite in millionths (None: the kit grades alone and has no
+    addresses).
     """
 
     family: str
@@ -56,6 +57,7 @@ class Kit:
     open_inside: Callable[[str, Path | None], AbstractContextManager[Inside]]
     tasks: Callable[[], Mapping[str, tuple[TaskText, ...]]]
     open_graded: Callable[[str, str | None, int | None], AbstractContextManager[Inside]] | None = None
+    walkers: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=1)

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Final, get_args
 
-from eventlog.events import Applied, Sampling, Step, StepTaken
+from eventlog.events import Applied, Sampling, Step
 
 from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
 from ..executors.actions import Sight, Wording, system_prompt
-from ..executors.executor import ExecutedStep, Execution
 from ..executors.open_actions import actions_in, open_system_prompt
 from ..executors.policy import PolicyExecutor, guided_prompt, task_paragraphs, wording_budget
 from ..executors.surface import Acted, Surface
@@ -28,6 +27,7 @@ from ..models.model import Completion, CompletionRequest, Offers, Sample
 from .facts import plain_message
 from .recording import Conversation, Lines, Recording, ReplayCheck
 from .replay_outcome import end_check
+from .step_checks import step_checks
 from .transcripts import text_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _played_again(
         yield diverged.check
         return
     yield ReplayCheck("calls", (f"calls: {len(conversation.calls)}",), (f"calls: {model.asked}",), where="the calls")
-    yield from _steps(recording.steps, execution)
+    yield from step_checks(recording.steps, execution)
     yield end_check(recording, execution)
 
 
@@ -273,19 +273,3 @@ def _first_other(expected: Lines, actual: Lines) -> tuple[Lines, Lines]:
     )
     one, other = ([*lines[number : number + 1], "nothing further"][0][:_LONGEST] for lines in (expected, actual))
     return ((one,), (other,)) if one != other else (expected, actual)
-
-
-def _steps(recorded: Sequence[StepTaken], execution: Execution) -> Iterator[ReplayCheck]:
-    taken = execution.taken
-    for place in range(max(len(recorded), len(taken))):
-        expected = _recorded_lines(recorded[place]) if place < len(recorded) else ("no step was taken",)
-        actual = _taken_lines(taken[place]) if place < len(taken) else ("no step was taken",)
-        yield ReplayCheck("steps", expected, actual, where=f"step {place}")
-
-
-def _recorded_lines(event: StepTaken) -> Lines:
-    return (f"step {event.index}: {event.action}", f"intent: {event.intent}", f"outcome: {event.outcome}")
-
-
-def _taken_lines(taken: ExecutedStep) -> Lines:
-    return (f"step {taken.index}: {taken.step.action}", f"intent: {taken.step.intent}", f"outcome: {taken.outcome}")

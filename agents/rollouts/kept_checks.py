@@ -1,4 +1,4 @@
-"""Checks of a run that is not played again: what its record says of itself in two places has to agree. Pure."""
+"""Checks of a run whose record cannot answer for its site: what it says of itself in two places has to agree. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 from projections.runs import AGENT
 
 from ..learning.advice import READERS, applied_of
+from .outcome_walk import walk_checks
 from .recording import KeptRun, Lines, Recording, ReplayCheck
 
 _NO_STEPS: Final = "the executor {name!r} is not played again, and nothing answers in place of its site"
@@ -37,7 +38,10 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
         "tokens", _tokens(usage.input_tokens, usage.output_tokens), _tokens(*spent), where="the tokens of its calls"
     )
     yield _steps_in_order(recording)
-    yield ReplayCheck("steps", (), None, _why_not_again(name, kept))
+    if kept.walks_plan:
+        yield from walk_checks(recording)
+    else:
+        yield ReplayCheck("steps", (), None, _why_not_again(name, kept))
 
 
 def _why_not_again(name: str, kept: KeptRun) -> str:

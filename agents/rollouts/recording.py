@@ -53,13 +53,14 @@ class KeptRun:
     """What a record holds of a run that is not played again by itself: its model calls, and what it is told now.
 
     `told` is as in Conversation, for a run that `is_told` memory. If it `has_site`, what its site answered was kept, so
-    that whoever has its agent can play it again.
+    that whoever has its agent can play it again. If it `walks_plan`, its plan is walked again over recorded outcomes.
     """
 
     calls: tuple[ModelCalled, ...]
     is_told: bool
     told: Callable[[Audience], tuple[OccasionPiece, ...]] | None
     has_site: bool = False
+    walks_plan: bool = False
 
 
 @dataclass(frozen=True, slots=True)

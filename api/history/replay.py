@@ -41,6 +41,9 @@ from .run_inputs import RunInputs, memory_at_start, saying_of, telling_of, templ
 WALKED: Final = frozenset({plan_executor.NAME, browser_executor.NAME})
 """Executors whose runs are replayed by walking the recorded pages."""
 
+_WALKED_IN_PLACE: Final = frozenset(name for kit in find_kits() for name in kit.walkers)
+"""Executors whose plan is walked again over recorded outcomes, because their pages change in place."""
+
 _ASKED_AGAIN: Final = POLICIES | {DEMONSTRATION}
 """Executors whose model is asked again, and answered from the record."""
 
@@ -107,7 +110,7 @@ def _kept_run(inputs: RunInputs, events: Sequence[Recorded]) -> KeptRun | None:
     is_told = is_advised(started.executor)
     told = telling_of(inputs) if is_told else None
     has_site = any(isinstance(item.event, SiteRecorded) for item in events)
-    return KeptRun(calls, is_told, told, has_site)
+    return KeptRun(calls, is_told, told, has_site, walks_plan=started.executor in WALKED | _WALKED_IN_PLACE)
 
 
 def _changes_in_place(events: Sequence[Recorded]) -> bool:

@@ -23,7 +23,9 @@ PASSED = "marketplace-1__marketplace.lead_filtered_search__seed1__s0"
 FAILED = "marketplace-1__marketplace.lead_filtered_search__seed0__s0"
 TREATED = "marketplace-2__marketplace.lead_filtered_search__seed6__s1"
 CHALLENGER = "eval-1__challenger__marketplace.lead_filtered_search__seed10000__r0"
-EVERYTHING = ("memory", "plan", "steps", "end", "state", "grade", "reward")
+ENDS = ("steps", "end", "state", "grade", "reward")
+EVERYTHING = ("memory", "plan", *ENDS)
+AGREES = ("memory", "plan", "calls in order", "tokens", "steps in order")
 
 
 def again(run: str, store: EventStore = GOLDEN_STORE, blobs: BlobStore | None = None) -> Replayed:
@@ -250,37 +252,58 @@ def test_a_run_in_a_window_walks_its_recorded_pages_too_unless_one_changed_in_pl
     kinds = {"RunStarted", "StepTaken"}
     in_place = tampered(change, lambda item: item.stream == f"run/{PASSED}" and item.event.type in kinds)
     found = again(PASSED, in_place)
-    assert found.outcome == "identical"
-    assert found.not_compared[0].startswith("steps: the executor 'browser' is not played again")
+    assert (found.outcome, found.compared, found.not_compared) == ("identical", (*AGREES, *ENDS), ())
 
 
-def test_of_a_run_that_is_not_played_again_the_record_agrees_with_itself() -> None:
-    played = changed(PASSED, "RunStarted", executor="miniwob-plan")
-    found = again(PASSED, played)
-    known = ("memory", "plan", "calls in order", "tokens", "steps in order", "state", "grade", "reward")
-    assert (found.outcome, found.compared) == ("identical", known)
-    assert found.not_compared == (
-        "steps: the executor 'miniwob-plan' is not played again, and nothing answers in place of its site",
-    )
+def test_where_pages_change_in_place_the_plan_is_walked_again_over_recorded_outcomes() -> None:
+    found = again(PASSED, changed(PASSED, "RunStarted", executor="miniwob-plan"))
+    assert (found.outcome, found.compared, found.not_compared) == ("identical", (*AGREES, *ENDS), ())
+    step = event_of(PASSED, "StepTaken", 2)
 
-    def otherwise(kind: str, **fields: Any) -> EventStore:
+    def otherwise(**fields: Any) -> Replayed:
         def change(event: Any) -> Any:
             is_start = event.type == "RunStarted"
             return event.model_copy(update={"executor": "miniwob-plan"} if is_start else fields)
 
-        kinds = {"RunStarted", kind}
-        return tampered(change, lambda item: item.stream == f"run/{PASSED}" and item.event.type in kinds)
+        def is_changed(item: Any) -> bool:
+            is_step = item.event.type == "StepTaken" and item.event.index == 2
+            return bool(item.stream == f"run/{PASSED}" and (is_step or item.event.type == "RunStarted"))
 
+        return again(PASSED, tampered(change, is_changed))
+
+    diverges(otherwise(action="act"), "step 2", ("step 2: act", f"step 2: {step.action}"))
+    halted = otherwise(outcome="not_found").divergence
+    assert halted is not None
+    assert (halted.where, halted.actual) == ("step 3", ("no step was taken",))
+
+
+def test_of_a_run_that_is_not_played_again_the_record_agrees_with_itself() -> None:
+    terms = event_of(PASSED, "RewardGraded").terms.model_copy(update={"process": None, "progress": None})
+    unshaped = {"shaping": None, "shaped": None, "terms": terms}
+
+    def otherwise(**ended: Any) -> Replayed:
+        fields = {"RunStarted": {"executor": "miniwob-script"}, "RewardGraded": unshaped, "RunFinished": ended}
+
+        def is_changed(item: Any) -> bool:
+            return bool(item.stream == f"run/{PASSED}" and item.event.type in fields)
+
+        return again(PASSED, tampered(lambda event: event.model_copy(update=fields[event.type]), is_changed))
+
+    found = otherwise()
+    assert (found.outcome, found.compared) == ("identical", (*AGREES, *ENDS[2:]))
+    assert found.not_compared == (
+        "steps: the executor 'miniwob-script' is not played again, and nothing answers in place of its site",
+    )
     usage = event_of(PASSED, "RunFinished").usage
     more = usage.model_copy(update={"actions": usage.actions + 1})
     diverges(
-        again(PASSED, otherwise("RunFinished", usage=more)),
+        otherwise(usage=more),
         "the steps",
         (f"actions: {usage.actions + 1}", f"actions: {usage.actions}"),
     )
     asked = usage.model_copy(update={"input_tokens": 7})
     diverges(
-        again(PASSED, otherwise("RunFinished", usage=asked)),
+        otherwise(usage=asked),
         "the tokens of its calls",
         ("input tokens: 7", f"input tokens: {usage.input_tokens}"),
     )

@@ -79,4 +79,4 @@ def _no_visit(_instance: Instance) -> NoReturn:
     raise Skipped("its page is used in a browser of ours, not over plain HTTP")
 
 
-KIT: Final = Kit(SITE, (executor.NAME, plan.NAME), open_task, installed_tasks)
+KIT: Final = Kit(SITE, (executor.NAME, plan.NAME), open_task, installed_tasks, walkers=(plan.NAME,))

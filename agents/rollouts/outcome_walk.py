@@ -1,0 +1,54 @@
+"""Replay of a plan on pages that change in place: it is walked again, and each step ends as the record says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from eventlog.events import Step
+
+from ..executors.surface import Acted
+from ..executors.walk import walk_plan
+from .recording import Recording, ReplayCheck
+from .replay_outcome import end_check
+from .step_checks import step_checks
+
+
+def walk_checks(recording: Recording) -> Iterator[ReplayCheck]:
+    """Yield the checks of each step of the recorded plan, and of the end."""
+    most, steps = recording.started.task_spec.max_steps, recording.steps
+    if recording.finished.status == "out_of_budget":
+        most = min(most, len(steps))  # a bound on cost ends a run that has steps left
+    execution = walk_plan(recording.plan, _RecordedOutcomes(recording), max_steps=most)
+    yield from step_checks(steps, execution)
+    yield end_check(recording, execution)
+
+
+@dataclass
+class _RecordedOutcomes:
+    """A surface on which each step ends as the recorded one with its number. See Surface."""
+
+    recording: Recording
+    taken: int = field(default=0, init=False)
+
+    def act(self, step: Step) -> Acted:  # noqa: ARG002 what was recorded does not ask which step it is
+        """See Surface. A step beyond the record has no control."""
+        steps = self.recording.steps
+        self.taken += 1
+        if self.taken > len(steps):
+            return Acted("no_such_action")
+        recorded = steps[self.taken - 1]
+        return Acted(recorded.outcome, recorded.http_status, recorded.observation is not None)
+
+    def text(self) -> str | None:
+        """See Surface."""
+        address = self.recording.steps[self.taken - 1].observation
+        return None if address is None else self.recording.texts[address]
+
+    def view(self) -> str | None:
+        """See Surface. The same as `text`."""
+        return self.text()
+
+    def screenshot(self) -> bytes | None:
+        """See Surface. None is asked for."""
+        return None
