@@ -470,6 +470,10 @@ def test_a_task_is_admitted_and_swept_from_the_command_line(flywheel: Flywheel) 
     assert listed["admitted"] is not None
     assert {run["executor"] for run in shown(flywheel, "runs", "list", "--sweep", found["sweep"])} == {"miniwob-script"}
     assert flywheel("rollout", "sweep", "miniwob.no-such-task", "--executor", "miniwob-script")[0] == 1
+    walked = shown(flywheel, "rollout", "sweep", site, "--seeds", "5", "--siblings", "1", "--executor", "miniwob-plan")
+    (run,) = shown(flywheel, "runs", "list", "--sweep", walked["sweep"])
+    again = shown(flywheel, "runs", "replay", run["run"])
+    assert (again["outcome"], {"steps", "end"} - set(again["compared"])) == ("identical", set())
 
 
 @pytest.mark.costly("probes a task in a Chromium of its own")
