@@ -14,7 +14,7 @@ JOBS ?= 3
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-15s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /|/' | awk -F'|' '{printf "  make %-21s %s\n", $$1, $$2}'
 
 .venv/.run: pyproject.toml requirements/base.txt
 	@test -n "$(PYTHON)" || { echo "flywheel needs Python 3.11 or newer; none was found. Install it, or name one: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1; }
@@ -51,13 +51,13 @@ test: .venv/.train ## every test, on a seeded PostgreSQL of its own
 test-serving: .venv/.serving ## SmolLM2 and llama.cpp: parity, swaps of adapters, what is refused (3 processor minutes)
 	@$(BIN)/python -m pytest -m "serving or llamacpp or llama_cpp_python" tests/serving tests/contract/test_model_backends.py $(ARGS)
 
-# Compiled where it is installed, for some ten minutes; beside the environment, so that the other tests have the prebuilt library alone.
-.llama-cpp/.ready: pyproject.toml
-	$(BIN)/python -m pip install --quiet --upgrade --target .llama-cpp --no-deps llama-cpp-python==0.3.36 diskcache==5.6.3
+# Beside the environment, so that the other tests have the prebuilt library alone.
+.llama-cpp/.ready: requirements/llama-cpp-python.txt | .venv/.run
+	@$(BIN)/python -m pip install --quiet --upgrade --target .llama-cpp --no-deps --requirement requirements/llama-cpp-python.txt
 	@touch $@
 
-test-llama-cpp-python: .venv/.serving .llama-cpp/.ready ## the same with llama-cpp-python, which is compiled (ten minutes the first time)
-	@PYTHONPATH=.llama-cpp $(BIN)/python -m pytest -m "serving or llamacpp or llama_cpp_python" tests/serving tests/contract/test_model_backends.py $(ARGS)
+test-llama-cpp-python: .venv/.serving .llama-cpp/.ready ## the suite of all backends with llama-cpp-python, which is compiled (ten minutes the first time)
+	@PYTHONPATH=$(CURDIR)/.llama-cpp $(BIN)/python -m pytest -m llama_cpp_python tests/contract/test_model_backends.py $(ARGS)
 
 test-openenv: .venv/.dev .openenv-venv/.ready ## an OpenEnv server of the real package, probed and played (installs 470 MB beside the rest)
 	@FLYWHEEL_TEST_OPENENV=.openenv-venv/bin/python $(BIN)/python -m pytest tests/unit/test_openenv.py $(ARGS)
@@ -228,4 +228,4 @@ demo-framework: .venv/.dev .venv-framework/.made ## an agent of a public framewo
 	@touch $@
 
 clean: ## remove the virtual environment and caches; the log in .flywheel stays
-	rm -rf .venv .bench-venv .bench-api-venv .gepa-venv .openenv-venv .vllm-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-framework .llama-cpp .bench-venv .bench-api-venv .gepa-venv .openenv-venv .vllm-venv .mlflow-venv build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

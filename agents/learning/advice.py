@@ -172,6 +172,11 @@ def advice_paragraph(advice: Iterable[str]) -> str:
     return f"{_PREAMBLE}\n{lines}\n" if lines else ""
 
 
+def begins_with_advice(text: str) -> bool:
+    """True if a text begins with such a paragraph."""
+    return text.startswith(_PREAMBLE)
+
+
 def notes_paragraphs(guidance: str, advice: Iterable[str]) -> str:
     """Everything that is told, as paragraphs for one prompt; empty if it is nothing."""
     return "\n".join(filter(None, (guidance_paragraph(guidance), advice_paragraph(advice))))

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import product
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from eventlog.events import Applied, Sampling, Step
 
 from ..envs.contract import Instance
 from ..envs.episodes.episode import ActionSpec
-from ..executors.actions import Sight, Wording, system_prompt
-from ..executors.open_actions import actions_in, open_system_prompt
-from ..executors.policy import PolicyExecutor, guided_prompt, task_paragraphs, wording_budget
+from ..executors.actions import Wording
+from ..executors.policy import PolicyExecutor, task_paragraphs, wording_budget
 from ..executors.surface import Acted, Surface
 from ..learning.advice import advice_lines, applied_of, reading_audience
 from ..learning.guidance import guidance_text
 from ..models.errors import RequestRejected
 from ..models.model import Completion, CompletionRequest, Offers, Sample
 from .facts import plain_message
+from .recorded_prompt import RecordedPrompt, first_view, recorded_prompt
 from .recording import Conversation, Lines, Recording, ReplayCheck
 from .replay_outcome import end_check
 from .step_checks import step_checks
@@ -47,26 +46,9 @@ class _Diverged(Exception):
         self.check = check
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """What the system prompt of a run says: the policy's sight and wording, and the actions where there are no pages.
-
-    The prompt of open actions says no wording (None).
-    """
-
-    sight: Sight
-    wording: Wording | None
-    actions: tuple[ActionSpec, ...] = ()
-
-    @property
-    def wordings(self) -> tuple[Wording, ...]:
-        """The wordings that the run may have had."""
-        return get_args(Wording) if self.wording is None else (self.wording,)
-
-
 def conversation_checks(recording: Recording, conversation: Conversation) -> Iterator[ReplayCheck]:
     """Yield the checks of what a policy was told, of each model call, of each step, and of the end."""
-    prompt = _prompt_of(recording, conversation)
+    prompt = recorded_prompt(recording, conversation)
     if prompt is None:
         yield ReplayCheck("calls", (), None, _NO_PROMPT)
         return
@@ -92,18 +74,22 @@ def _told_lines(applied: Iterable[Applied]) -> Lines:
 def _played_again(
     recording: Recording,
     conversation: Conversation,
-    prompt: _Prompt,
+    prompt: RecordedPrompt,
     wording: Wording,
     advice: tuple[str, ...],
     guidance: str = "",
 ) -> Iterator[ReplayCheck]:
     """Yield the checks of each model call, of each step, and of the end, with this advice and guidance told."""
-    model = _RecordedModel(conversation)
-    surface = (
-        _RecordedOpenSurface(recording, conversation, model, prompt.actions, advice)
-        if prompt.actions
-        else _RecordedSurface(recording, conversation, model)
-    )
+    model, surface = _RecordedModel(conversation), _RecordedSurface(recording, conversation)
+    if prompt.actions:
+        told, instruction = text_of(conversation.messages[1]), recording.started.task_spec.instruction
+        surface = _RecordedOpenSurface(recording, conversation, prompt.actions)
+        surface.seen = first_view(told, instruction, advice)
+        if surface.seen is None:
+            again = task_paragraphs(instruction, advice).splitlines()
+            yield ReplayCheck("told", tuple(told.splitlines()), tuple(again), where="what it was told first")
+            return
+    surface.model = model
     tokens = conversation.calls[0].sampling.max_tokens
     executor = PolicyExecutor(model, prompt.sight, surface.open_surface, tokens, wording)
     try:
@@ -114,28 +100,6 @@ def _played_again(
     yield ReplayCheck("calls", (f"calls: {len(conversation.calls)}",), (f"calls: {model.asked}",), where="the calls")
     yield from step_checks(recording.steps, execution)
     yield end_check(recording, execution)
-
-
-def _prompt_of(recording: Recording, conversation: Conversation) -> _Prompt | None:
-    """What the system prompt says that the conversation begins with, with any guidance behind it.
-
-    None if it is none that is given today.
-    """
-    if not conversation.calls:
-        return None
-    said = text_of(conversation.messages[0])
-    every = product(get_args(Sight), get_args(Wording))
-    for_pages = (_Prompt(*each) for each in every if _begins_with(said, system_prompt(*each)))
-    if (prompt := next(for_pages, None)) is not None:
-        return prompt
-    only = next((step.action for step in recording.steps), "")
-    actions = actions_in(said, only)
-    is_whole = bool(actions) and _begins_with(said, open_system_prompt(actions))
-    return _Prompt("text", None, actions) if is_whole else None
-
-
-def _begins_with(said: str, prompt: str) -> bool:
-    return said == prompt or said.startswith(guided_prompt(prompt, "-").partition("“")[0])
 
 
 @dataclass
@@ -178,7 +142,7 @@ class _RecordedSurface:
 
     recording: Recording
     conversation: Conversation
-    model: _RecordedModel
+    model: _RecordedModel = field(init=False)
     taken: int = field(default=0, init=False)
     seen: str | None = field(default=None, init=False)
 
@@ -230,14 +194,9 @@ class _RecordedSurface:
 
 @dataclass
 class _RecordedOpenSurface(_RecordedSurface):
-    """The same without pages. It ends the run with the last step of a run that was completed without saying so."""
+    """The same without pages. It ends the run with the last step of one that was completed without `finish`."""
 
     actions: tuple[ActionSpec, ...]
-    advice: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        told = text_of(self.conversation.messages[1])
-        self.seen = told.removeprefix(task_paragraphs(self.recording.started.task_spec.instruction, self.advice))
 
     def act(self, step: Step) -> Acted:
         """See Surface. Raises _Diverged for another step than the recorded one."""

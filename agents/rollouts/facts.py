@@ -82,7 +82,7 @@ def _total(tokens: Iterable[int | None]) -> int | None:
 def _step_facts(run: str, taken: ExecutedStep, *, is_reported: bool) -> Facts:
     page = None if taken.text is None else Blob(PAGE_TYPE, taken.text.encode())
     picture = None if taken.screenshot is None else Blob(PNG_TYPE, taken.screenshot)
-    argument = _reported_argument(taken.step) if is_reported else _argument(taken.step)
+    argument = _reported_argument(taken.step) if is_reported else argument_of(taken.step)
     event = StepTaken(
         run=run,
         index=taken.index,
@@ -97,7 +97,7 @@ def _step_facts(run: str, taken: ExecutedStep, *, is_reported: bool) -> Facts:
     return Facts((event,), tuple(blob for blob in (argument, page, picture) if blob is not None))
 
 
-def _argument(step: Step) -> Blob | None:
+def argument_of(step: Step) -> Blob | None:
     """Argument of an environment's own action: a JSON object as such, anything else as text."""
     if step.type != "act" or step.value is None:
         return None
@@ -107,7 +107,7 @@ def _argument(step: Step) -> Blob | None:
 def _reported_argument(step: Step) -> Blob | None:
     """Argument of a reported step: of a step on a page, its target, which nothing else records."""
     if step.type == "act":
-        return _argument(step)
+        return argument_of(step)
     given = {name: found for name in ("url", "label", "value") if (found := getattr(step, name))}
     return Blob(JSON_TYPE, canonical_json(given)) if given else None
 

@@ -20,9 +20,17 @@ _NO_SITE: Final = (
 
 def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     """Yield the checks of what the run was told, of the order of its calls and steps, and of their numbers."""
-    name = recording.started.executor
     if kept.is_told:
         yield advice_check(recording, kept)
+    yield from order_checks(recording, kept)
+    if kept.walks_plan:
+        yield from walk_checks(recording)
+    else:
+        yield ReplayCheck("steps", (), None, _why_not_again(recording.started.executor, kept))
+
+
+def order_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
+    """Yield the checks of the order of a run's calls, of the sum of their tokens, and of the order of its steps."""
     calls = [call for call in kept.calls if call.role == "policy"]
     numbers = [call.index for call in kept.calls]
     at = [-1 if call.step is None else call.step for call in kept.calls]
@@ -38,10 +46,6 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
         "tokens", _tokens(usage.input_tokens, usage.output_tokens), _tokens(*spent), where="the tokens of its calls"
     )
     yield _steps_in_order(recording)
-    if kept.walks_plan:
-        yield from walk_checks(recording)
-    else:
-        yield ReplayCheck("steps", (), None, _why_not_again(name, kept))
 
 
 def _why_not_again(name: str, kept: KeptRun) -> str:

@@ -50,7 +50,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """What a record holds of a run that is not played again by itself: its model calls, and what it is told now.
+    """What a record holds of a run besides pages: its model calls, and what it is told now if nothing else says it.
 
     `told` is as in Conversation, for a run that `is_told` memory. If it `has_site`, what its site answered was kept, so
     that whoever has its agent can play it again. If it `walks_plan`, its plan is walked again over recorded outcomes.
@@ -69,7 +69,7 @@ class Recording:
 
     `plan` is the recorded executed plan, `texts` the pages by address. `derived` is the plan derived now from template
     and memory, `memory` the digest of the memory rebuilt now at its position, `book` the prices of its grading. A
-    policy's run, and a demonstration, has a `conversation`; `kept` is that of a run that is not played again.
+    policy's run, and a demonstration, has a `conversation`; `kept` is None for a plan that walked recorded pages.
     """
 
     started: RunStarted

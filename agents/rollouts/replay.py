@@ -21,7 +21,7 @@ from ..executors.recorded_pages import RecordedStep, Walked, describe_request, w
 from ..plans import Plan
 from .agent_replay import PlayedAgain, agent_checks
 from .conversation_replay import conversation_checks
-from .kept_checks import kept_checks
+from .kept_checks import kept_checks, order_checks
 from .recording import Lines, Recording, ReplayCheck
 from .regrade import VERIFIERS, Verifier
 from .replay_outcome import end_check, outcome_checks
@@ -102,7 +102,8 @@ def _checks_and_trust(
     """The checks of a run, made one by one, and what is taken from the record unchecked."""
     conversation = recording.conversation
     if conversation is not None:
-        own = chain([_memory(recording), _plan(recording)], conversation_checks(recording, conversation))
+        kept = () if recording.kept is None else order_checks(recording, recording.kept)
+        own = chain([_memory(recording), _plan(recording)], kept, conversation_checks(recording, conversation))
         return chain(own, outcome_checks(recording, verifiers, sites)), ("what the model and the site answered",)
     if again is not None:
         own = chain([_memory(recording), _plan(recording)], agent_checks(recording, again))

@@ -102,12 +102,12 @@ def recording_of(
 
 
 def _kept_run(inputs: RunInputs, events: Sequence[Recorded]) -> KeptRun | None:
-    """What a record holds of a run that is not played again; None for one that is."""
+    """What a record holds of a run besides pages; None for a plan that walked them."""
     started = inputs.started
-    if started.executor in _ASKED_AGAIN or (started.executor in WALKED and not _changes_in_place(events)):
+    if started.executor in WALKED and not _changes_in_place(events):
         return None
     calls = tuple(item.event for item in events if isinstance(item.event, ModelCalled))
-    is_told = is_advised(started.executor)
+    is_told = is_advised(started.executor) and started.executor not in _ASKED_AGAIN
     told = telling_of(inputs) if is_told else None
     has_site = any(isinstance(item.event, SiteRecorded) for item in events)
     return KeptRun(calls, is_told, told, has_site, walks_plan=started.executor in WALKED | _WALKED_IN_PLACE)

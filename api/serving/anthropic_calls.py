@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from eventlog.blobs.canonical_json import canonical_json
+
 from .calls import (
     ModelAnswer,
     ModelCall,
@@ -133,10 +135,15 @@ def _add_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
 
 
 def _with_input(block: dict[str, Any]) -> dict[str, Any]:
-    """The block with the input of its tool as it is in an answer that is not streamed; as a text if it was cut off."""
+    """The block with its tool's input as it is in an answer that is not streamed.
+
+    One that was cut off, or that no record can hold, stays a text.
+    """
     if not isinstance(told := block.get("input"), str):
         return block
     try:
-        return block | {"input": json.loads(told or "{}")}
-    except ValueError:
+        whole = block | {"input": json.loads(told or "{}")}
+        canonical_json(whole)
+    except (ValueError, RecursionError):
         return block
+    return whole

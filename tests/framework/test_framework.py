@@ -56,7 +56,7 @@ def test_an_unchanged_agent_of_a_framework_is_recorded_and_its_run_takes_a_rewar
     (address, token, house), _ = served(answer, model_api="openai")
     own = {"OPENAI_BASE_URL": f"{address}/ext-1/v1", "OPENAI_API_KEY": token}
     assert PYTHON is not None
-    done = subprocess.run([PYTHON, "-c", AGENT], env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    done = subprocess.run([PYTHON, "-c", AGENT], env=own, capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "Yes, it rains."), done.stderr
     reward = {"score": 1, "passed": True}
     told = {"Authorization": f"Bearer {token}"}

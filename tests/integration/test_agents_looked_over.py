@@ -67,5 +67,5 @@ def test_an_agent_is_told_what_recovery_found_on_the_page_where_its_run_failed(
     hints = [piece for piece in loaded if isinstance(piece, OccasionPiece) and piece.kind == "hint"]
     assert any(f"choose 'checked' at '{CLINIC.prerequisite}'" in hint.text for hint in hints)
     runs, rewards = house.views().find(RUNS), house.views().find(REWARDS)
-    passed = {bool(state.applied): rewards[run].passed for run, state in runs.items()}
-    assert passed == {False: False, True: True}
+    passed = {(bool(state.applied), rewards[run].passed) for run, state in runs.items()}
+    assert passed == {(False, False), (True, True)}

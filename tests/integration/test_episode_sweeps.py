@@ -27,7 +27,7 @@ from api.house import House
 from api.sweeps.executors import Way, executor_of
 from api.sweeps.plan import first_facts, plan, site_templates
 from api.sweeps.play import play_sweep
-from eventlog.events import Event, RewardGraded, StepTaken
+from eventlog.events import Event, RewardGraded, RunFinished, StepTaken
 from projections.environments import ENVIRONMENTS
 from tests.golden.make import Quiet
 from tests.openenv_stand_in import drawn_by, stand_in
@@ -95,10 +95,34 @@ def test_a_run_without_pages_is_played_again_and_shows_where_it_would_go_another
     assert divergence is not None
     assert (divergence.where, divergence.actual) == ("call 0", ("message 0, system: You do it otherwise.",))
     monkeypatch.undo()
-    monkeypatch.setattr("agents.executors.policy.open_step_of", lambda *_: open_step("guess", "12"))
+    for action, argument, where in (("guess", "12", 0), ("answer", "another", 1)):
+        monkeypatch.setattr(
+            "agents.executors.policy.open_step_of", lambda *_, told=(action, argument): open_step(*told)
+        )
+        divergence = replayed().divergence
+        assert divergence is not None
+        assert (divergence.where, divergence.expected[where] != divergence.actual[where]) == ("step 0", True)
+    monkeypatch.undo()
+    monkeypatch.setattr("agents.rollouts.conversation_replay.advice_lines", lambda _: ("Count twice.",))
     divergence = replayed().divergence
     assert divergence is not None
-    assert (divergence.expected, divergence.actual) == (("step 0: answer",), ("step 0: guess",))
+    assert (divergence.where, "- “Count twice.”" in divergence.actual) == ("what it was told first", True)
+
+
+def test_runs_without_pages_that_were_asked_again_or_halted_are_played_again_as_well(empty_house: House) -> None:
+    house = empty_house
+
+    def hesitate(request: CompletionRequest) -> str:
+        """Nothing at first; at every other seed of the sampling nothing at all."""
+        is_last = len(request.messages) > 2 and (request.sampling.seed or 0) % 2
+        return answer(request) if is_last else ""
+
+    play_swept(house, SUMS, hesitate, 2, 4)
+    ended = {event.run: event.status for event in of_type(house, RunFinished)}
+    assert {*ended.values()} == {"completed", "halted"}
+    again = {run: replay_run(house.store, house.blobs, house.views, run) for run in ended}
+    assert {(each.outcome, each.divergence) for each in again.values()} == {("identical", None)}
+    assert all("calls" in each.compared for each in again.values())
 
 
 def test_what_was_kept_of_a_run_without_pages_is_graded_again_by_another_verifier_and_back(empty_house: House) -> None:

@@ -28,9 +28,10 @@ from tests.own_site import OwnSite, serve_own_site
 from tests.unit.test_agent_samples import BOOK
 
 Kind = TypeVar("Kind")
-LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000, memory_bytes=500 * 2**20)
+LIMITS = AgentLimits(seconds=1.5, processes=8, output_bytes=100_000)
 PATIENT = replace(LIMITS, seconds=30)
 """For agents that end by themselves, on a machine that does other work besides."""
+SMALL = replace(PATIENT, memory_bytes=500 * 2**20)
 SECRET = "postgresql://app:hidden@127.0.0.1/flywheel"
 
 
@@ -96,20 +97,16 @@ def printed(played: Played) -> str:
 
 def strays() -> list[str]:
     """Command lines of processes of these agents."""
+    return processes_with("strangers")
+
+
+def processes_with(words: str) -> list[str]:
+    """Command lines of processes that hold these words."""
     found = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             found.append(each.read_bytes().replace(b"\0", b" ").decode())
-    return [line for line in found if "strangers" in line]
-
-
-def sleepers() -> set[str]:
-    """Ids of processes that sleep as long as those of these programs."""
-    found = set()
-    for each in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            found |= {each.parent.name} if each.read_bytes().split(b"\0")[:2] == [b"sleep", b"617"] else set()
-    return found
+    return [line for line in found if words in line]
 
 
 ENDINGS = {
@@ -136,7 +133,7 @@ def test_an_agent_is_graded_as_it_left_the_instance_whatever_it_says_or_starts(
     shop: OwnSite, folder: Path, fence: tuple[str, ...], agent: str
 ) -> None:
     began = time.monotonic()
-    limits = LIMITS if agent in SLOW else PATIENT
+    limits = LIMITS if agent in SLOW else SMALL if agent == "hoards" else PATIENT
     played = play_agent(shop, f"python:strangers:{agent}", folder, fence, limits)
     assert outcome(played) == ENDINGS[agent]
     assert time.monotonic() - began < 60
@@ -182,26 +179,28 @@ def test_behind_a_fence_an_agent_sees_no_home_of_another_run(
     assert "run-other" in printed(play_agent(shop, "python:strangers:looks_at_others", folder, (), PATIENT))
 
 
-@pytest.mark.parametrize("wild", ["kills_all_it_sees", "forks", "floods"])
+@pytest.mark.parametrize(
+    ("wild", "passed"), [("kills_all_it_sees", False), ("forks", False), ("floods", True), ("hoards", True)]
+)
 def test_an_agent_that_is_wild_ends_its_own_run_and_no_other(
-    shop: OwnSite, folder: Path, fence: tuple[str, ...], wild: str
+    shop: OwnSite, folder: Path, fence: tuple[str, ...], wild: str, passed: bool
 ) -> None:
     with ThreadPoolExecutor(2) as threads:
         ended, good = (
-            threads.submit(play_agent, shop, f"python:strangers:{agent}", folder, fence, PATIENT)
+            threads.submit(play_agent, shop, f"python:strangers:{agent}", folder, fence, SMALL)
             for agent in (wild, "buy")
         )
-        assert outcome(ended.result())[0] == "halted"
+        assert outcome(ended.result()) == ("halted", passed)
         assert outcome(good.result()) == ("completed", True)
     assert strays() == []
 
 
 PROGRAMS = {
     "exits with 9": ("exit 9", "halted"),
-    "hangs": ("sleep 617 # strangers", "out_of_budget"),
-    "forks": ("while :; do sleep 617 & done", "halted"),
+    "hangs": ("sleep {long}", "out_of_budget"),
+    "forks": ("for each in $(seq 200); do sleep {long} & done; sleep {long}", "halted"),
     "floods": ("while :; do echo strangers strangers strangers strangers; done", "halted"),
-    "leaves one behind": ("setsid sleep 617 & exit 0", "completed"),
+    "leaves one behind": ("setsid sleep {long} & exit 0", "completed"),
 }
 
 
@@ -210,12 +209,12 @@ def test_a_program_that_misbehaves_is_ended_with_everything_it_started(
     shop: OwnSite, folder: Path, fence: tuple[str, ...], program: str
 ) -> None:
     code, status = PROGRAMS[program]
-    (folder / "strangers.sh").write_text(code, "utf-8")
-    before = sleepers()
+    long = f"600.{time.time_ns()}"  # no other sleeper of this machine has it
+    (folder / "strangers.sh").write_text(code.format(long=long), "utf-8")
     limits = LIMITS if program == "hangs" else PATIENT
     assert outcome(play_agent(shop, "command:sh strangers.sh", folder, fence, limits)) == (status, False)
     assert [each for each in strays() if "strangers.sh" in each] == []
-    assert sleepers() - before == set()
+    assert processes_with(long) == []
 
 
 def test_a_program_of_another_language_gets_the_task_and_reports_steps_by_lines_of_a_file(

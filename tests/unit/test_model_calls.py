@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from api.serving.anthropic_calls import read_messages
+from api.serving.anthropic_calls import join_messages, read_messages
 from api.serving.calls import read_object
 from api.serving.distributions import STATED, distribution_of
 from api.serving.errors import BadCall
@@ -122,3 +122,26 @@ def test_a_function_that_is_called_in_the_older_way_is_a_tool_call() -> None:
 
 def _call(index: int, call_id: str | None, name: str, arguments: str) -> dict[str, Any]:
     return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+
+@pytest.mark.parametrize(
+    ("pieces", "recorded"),
+    [
+        (("", '{"town": ', '"Bern"}'), {"town": "Bern"}),
+        ((), {}),
+        (("",), {}),
+        (('{"town": "Be',), '{"town": "Be'),
+        (('{"degrees": NaN}',), '{"degrees": NaN}'),
+        (("[" * 100_000,), "[" * 100_000),
+    ],
+)
+def test_the_input_of_a_streamed_tool_is_recorded_as_an_object_where_it_is_one(
+    pieces: tuple[str, ...], recorded: object
+) -> None:
+    block = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
+    parts: list[dict[str, Any]] = [
+        {"type": "message_start", "message": {"model": "m"}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        *({"type": "content_block_delta", "index": 0, "delta": {"partial_json": piece}} for piece in pieces),
+    ]
+    assert join_messages(parts)["content"] == [block | {"input": recorded}]

@@ -157,7 +157,7 @@ def test_a_wrong_adapter_is_refused_here_or_by_the_server_and_never_the_silent_b
             server._endpoint.tell("load_lora_adapter", body)
 
 
-@pytest.mark.parametrize("name", ["tiny", pytest.param("smollm2", marks=pytest.mark.smollm)])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("smollm2", marks=SMOLLM2)])
 def test_logged_ids_are_those_of_the_template_and_decode_to_the_text_with_the_end_of_a_turn(
     name: str, request: pytest.FixtureRequest
 ) -> None:
