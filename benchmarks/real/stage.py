@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import polars as pl
-from pydantic import SecretStr
 
 from agents.executors.executor import Executor
 from agents.executors.policy import PolicyExecutor
@@ -21,19 +20,17 @@ from agents.models.model import Model, Schema
 from agents.models.openai import OpenAI, OpenAISettings
 from agents.models.wire import Patience
 from agents.rollouts.sweep import SeedSweep
-from api import embedded
 from api.cli.output import TerminalReporter
 from api.course import Course
 from api.datasets import freeze
 from api.environments.admission import first_admission, see_admission
 from api.environments.connect import Placed
-from api.house import House, open_house
+from api.house import House
 from api.queries.datasets import find_dataset
 from api.queries.sweeps import plans_of
-from api.settings import Settings
-from api.sweeps.plan import first_facts, is_planned, plan, site_templates
+from api.sweeps.plan import is_planned, plan, site_templates
 from api.sweeps.play import play_sweep
-from benchmarks.log.server import Server
+from benchmarks.resuming import house_in
 from eventlog.events import Query, SweepPlanned, Template
 from eventlog.store import Position
 from projections.frozen_datasets import CHECKPOINTS, DatasetState
@@ -181,23 +178,10 @@ def success(outcomes: Outcomes) -> float:
 @contextmanager
 def open_stage(folder: Path, subject: Subject, ends_at: float) -> Iterator[Stage]:
     """Open the log in a folder, and each task, admitted by its probes."""
-    found = embedded.up(folder)
-    try:
-        Server(found.owner_url, found.app_url).project(PROJECT)
-        settings = Settings(
-            home=folder,
-            project=PROJECT,
-            database_url=SecretStr(found.app_url),
-            owner_url=SecretStr(found.owner_url),
-        )
-        with closing(open_house(settings)) as house:
-            first_facts(house)
-            with subject.open_tasks(house) as tasks:
-                for name, placed in tasks.items():
-                    see_admission(house, placed.environment, name, first_admission(placed, TerminalReporter()))
-                yield Stage(house, tasks, subject, ends_at)
-    finally:
-        embedded.down(folder)
+    with house_in(folder, PROJECT) as house, subject.open_tasks(house) as tasks:
+        for name, placed in tasks.items():
+            see_admission(house, placed.environment, name, first_admission(placed, TerminalReporter()))
+        yield Stage(house, tasks, subject, ends_at)
 
 
 @contextmanager
