@@ -67,6 +67,10 @@ def conversation_checks(recording: Recording, conversation: Conversation) -> Ite
     yield from _played_again(recording, conversation, prompt, wording, advice_lines(told), guidance_text(told))
 
 
+def _made_lines(steps: Sequence[int | None]) -> Lines:
+    return (f"calls: {len(steps)}", f"made for steps: {', '.join(map(str, steps))}")
+
+
 def _told_lines(applied: Iterable[Applied]) -> Lines:
     return tuple(f"{item.piece} at line {item.step}" for item in applied)
 
@@ -97,7 +101,8 @@ def _played_again(
     except _Diverged as diverged:
         yield diverged.check
         return
-    yield ReplayCheck("calls", (f"calls: {len(conversation.calls)}",), (f"calls: {model.asked}",), where="the calls")
+    made, again = (_made_lines([call.step for call in calls]) for calls in (conversation.calls, execution.called))
+    yield ReplayCheck("calls", made, again, where="the calls")
     yield from step_checks(recording.steps, execution)
     yield end_check(recording, execution)
 
@@ -177,12 +182,16 @@ class _RecordedSurface:
         address = self.recording.steps[self.taken - 1].screenshot
         return None if address is None else self.conversation.pictures[address]
 
+    @property
+    def has_told(self) -> bool:
+        """True if the policy was told how its last step ended: the run went on."""
+        return self.model.messages + 1 < len(self.conversation.messages)
+
     def _view_after(self) -> str | None:
         """The policy's view after its last step, from the message that it got then."""
-        place = self.model.messages + 1
-        if place >= len(self.conversation.messages):
+        if not self.has_told:
             return self.seen
-        _, _, told = text_of(self.conversation.messages[place]).partition("\n")
+        _, _, told = text_of(self.conversation.messages[self.model.messages + 1]).partition("\n")
         return self._view_told(told)
 
     def _view_told(self, told: str) -> str | None:
@@ -199,10 +208,14 @@ class _RecordedOpenSurface(_RecordedSurface):
     actions: tuple[ActionSpec, ...]
 
     def act(self, step: Step) -> Acted:
-        """See Surface. Raises _Diverged for another step than the recorded one."""
-        acted = super().act(step)
-        is_last = self.taken == len(self.recording.steps) and self.recording.finished.status == "completed"
-        return replace(acted, is_last=is_last)
+        """See Surface. Raises _Diverged for another step than the recorded one, or if its page was told otherwise."""
+        acted, told = super().act(step), self.seen
+        number, is_last = self.taken - 1, self.taken == len(self.recording.steps)
+        shown = self.text()
+        if shown is not None and self.has_told and shown != told:
+            lines = tuple(shown.splitlines()), tuple((told or "").splitlines())
+            raise _Diverged(ReplayCheck("steps", *lines, where=f"what is seen after step {number}"))
+        return replace(acted, is_last=is_last and self.recording.finished.status == "completed")
 
     def _view_told(self, told: str) -> str | None:
         return told

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from projections.runs import AGENT
+from eventlog.events import ModelCalled
+from projections.runs import AGENT, OUTSIDE
 
 from ..learning.advice import READERS, applied_of
 from .outcome_walk import walk_checks
@@ -22,30 +23,37 @@ def kept_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     """Yield the checks of what the run was told, of the order of its calls and steps, and of their numbers."""
     if kept.is_told:
         yield advice_check(recording, kept)
-    yield from order_checks(recording, kept)
     if kept.walks_plan:
         yield from walk_checks(recording)
     else:
         yield ReplayCheck("steps", (), None, _why_not_again(recording.started.executor, kept))
+    yield from order_checks(recording, kept)
 
 
 def order_checks(recording: Recording, kept: KeptRun) -> Iterator[ReplayCheck]:
     """Yield the checks of the order of a run's calls, of the sum of their tokens, and of the order of its steps."""
     calls = [call for call in kept.calls if call.role == "policy"]
     numbers = [call.index for call in kept.calls]
-    at = [-1 if call.step is None else call.step for call in kept.calls]
+    at = [-1 if call.step is None else call.step for call in kept.calls if call.role != "recovery"]  # it comes last
     yield ReplayCheck(
         "calls in order",
         (_numbers("calls", range(len(numbers))), _numbers("made for steps", sorted(at))),
         (_numbers("calls", numbers), _numbers("made for steps", at)),
         where="the calls",
     )
+    yield _tokens_check(recording, calls)
+    yield _steps_in_order(recording)
+
+
+def _tokens_check(recording: Recording, calls: Sequence[ModelCalled]) -> ReplayCheck:
+    """The check that the run's tokens are those of its calls."""
+    if recording.started.run.startswith(OUTSIDE):
+        return ReplayCheck("tokens", (), None, "who reports a run from outside says its tokens")
     usage = recording.finished.usage
     spent = [_total(call.input_tokens for call in calls), _total(call.output_tokens for call in calls)]
-    yield ReplayCheck(
+    return ReplayCheck(
         "tokens", _tokens(usage.input_tokens, usage.output_tokens), _tokens(*spent), where="the tokens of its calls"
     )
-    yield _steps_in_order(recording)
 
 
 def _why_not_again(name: str, kept: KeptRun) -> str:

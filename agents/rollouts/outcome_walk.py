@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from eventlog.events import Step
 
+from ..executors.executor import CostReached, ExecutedStep
 from ..executors.surface import Acted
 from ..executors.walk import walk_plan
 from .recording import Recording, ReplayCheck
@@ -16,11 +17,16 @@ from .step_checks import step_checks
 
 def walk_checks(recording: Recording) -> Iterator[ReplayCheck]:
     """Yield the checks of each step of the recorded plan, and of the end."""
-    most, steps = recording.started.task_spec.max_steps, recording.steps
-    if recording.finished.status == "out_of_budget":
-        most = min(most, len(steps))  # a bound on cost ends a run that has steps left
-    execution = walk_plan(recording.plan, _RecordedOutcomes(recording), max_steps=most)
-    yield from step_checks(steps, execution)
+    last = len(recording.steps) - 1
+
+    def watch(taken: ExecutedStep) -> None:
+        """A bound on the number of steps and one on cost end a run alike."""
+        if taken.index == last and recording.finished.status == "out_of_budget":
+            raise CostReached
+
+    most = recording.started.task_spec.max_steps
+    execution = walk_plan(recording.plan, _RecordedOutcomes(recording), max_steps=most, watch=watch)
+    yield from step_checks(recording.steps, execution)
     yield end_check(recording, execution)
 
 

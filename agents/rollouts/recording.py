@@ -24,8 +24,9 @@ Lines = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A recorded model call: the number of its messages, its parameters, and its answer with what ended it."""
+    """A recorded model call: its step, the number of its messages, its parameters, its answer, and what ended that."""
 
+    step: int | None
     messages: int
     sampling: Sampling
     text: str

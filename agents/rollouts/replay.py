@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Final, Literal
 
 from eventlog.chain import canonical
 from eventlog.events import unroll
@@ -25,6 +25,10 @@ from .kept_checks import kept_checks, order_checks
 from .recording import Lines, Recording, ReplayCheck
 from .regrade import VERIFIERS, Verifier
 from .replay_outcome import end_check, outcome_checks
+
+_ANSWERED: Final = "what the model and the site or environment answered, and that either ended the run where it ended"
+_OUTCOMES: Final = "how each step ended, and that a bound ended the run if one did"
+_KEPT: Final = "steps and calls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +104,19 @@ def _checks_and_trust(
     recording: Recording, verifiers: Mapping[str, Verifier], sites: Mapping[str, SiteKind], again: PlayedAgain | None
 ) -> tuple[Iterator[ReplayCheck], Lines]:
     """The checks of a run, made one by one, and what is taken from the record unchecked."""
-    conversation = recording.conversation
+    conversation, kept = recording.conversation, recording.kept
+    first, last = [_memory(recording), _plan(recording)], outcome_checks(recording, verifiers, sites)
+    order = () if kept is None else order_checks(recording, kept)
     if conversation is not None:
-        kept = () if recording.kept is None else order_checks(recording, recording.kept)
-        own = chain([_memory(recording), _plan(recording)], kept, conversation_checks(recording, conversation))
-        return chain(own, outcome_checks(recording, verifiers, sites)), ("what the model and the site answered",)
+        return chain(first, conversation_checks(recording, conversation), order, last), (_ANSWERED,)
     if again is not None:
-        own = chain([_memory(recording), _plan(recording)], agent_checks(recording, again))
-        return chain(own, outcome_checks(recording, verifiers, sites)), again.trusted
-    if recording.kept is not None:
-        own = chain([_memory(recording), _plan(recording)], kept_checks(recording, recording.kept))
-        return chain(own, outcome_checks(recording, verifiers, sites)), ("steps and calls",)
+        return chain(first, agent_checks(recording, again), order, last), again.trusted
+    if kept is not None:
+        return chain(first, kept_checks(recording, kept), last), (_OUTCOMES if kept.walks_plan else _KEPT,)
     record = _record(recording)
     walked = walk_record(recording.plan, record, max_steps=recording.started.task_spec.max_steps)
-    own = chain([_memory(recording), _plan(recording)], _steps(record, walked))
     end = [end_check(recording, walked.execution)]
-    return chain(own, end, outcome_checks(recording, verifiers, sites)), walked.trusted
+    return chain(first, _steps(record, walked), end, last), walked.trusted
 
 
 def _record(recording: Recording) -> tuple[RecordedStep, ...]:

@@ -153,7 +153,7 @@ def _recorded_call(blobs: BlobStore, call: ModelCalled, places: Mapping[str, int
     """A call; its messages are as many as the run's conversation had then, 0 if it was no part of it."""
     answer = json.loads(blobs.get(call.completion).body)
     sample, messages = answer["samples"][0], places.get(call.messages, 0)
-    return RecordedCall(messages, call.sampling, sample["text"], sample["finish"], "constrained" in answer)
+    return RecordedCall(call.step, messages, call.sampling, sample["text"], sample["finish"], "constrained" in answer)
 
 
 def _start_and_end(run: str, events: Sequence[Recorded]) -> tuple[RunStarted, RunFinished]:

@@ -25,7 +25,8 @@ TREATED = "marketplace-2__marketplace.lead_filtered_search__seed6__s1"
 CHALLENGER = "eval-1__challenger__marketplace.lead_filtered_search__seed10000__r0"
 ENDS = ("steps", "end", "state", "grade", "reward")
 EVERYTHING = ("memory", "plan", *ENDS)
-AGREES = ("memory", "plan", "calls in order", "tokens", "steps in order")
+ORDER = ("calls in order", "tokens", "steps in order")
+IN_PLACE = ("memory", "plan", *ENDS[:2], *ORDER, *ENDS[2:])
 
 
 def again(run: str, store: EventStore = GOLDEN_STORE, blobs: BlobStore | None = None) -> Replayed:
@@ -252,12 +253,12 @@ def test_a_run_in_a_window_walks_its_recorded_pages_too_unless_one_changed_in_pl
     kinds = {"RunStarted", "StepTaken"}
     in_place = tampered(change, lambda item: item.stream == f"run/{PASSED}" and item.event.type in kinds)
     found = again(PASSED, in_place)
-    assert (found.outcome, found.compared, found.not_compared) == ("identical", (*AGREES, *ENDS), ())
+    assert (found.outcome, found.compared, found.not_compared) == ("identical", IN_PLACE, ())
 
 
 def test_where_pages_change_in_place_the_plan_is_walked_again_over_recorded_outcomes() -> None:
     found = again(PASSED, changed(PASSED, "RunStarted", executor="miniwob-plan"))
-    assert (found.outcome, found.compared, found.not_compared) == ("identical", (*AGREES, *ENDS), ())
+    assert (found.outcome, found.compared, found.not_compared) == ("identical", IN_PLACE, ())
     step = event_of(PASSED, "StepTaken", 2)
 
     def otherwise(**fields: Any) -> Replayed:
@@ -277,6 +278,26 @@ def test_where_pages_change_in_place_the_plan_is_walked_again_over_recorded_outc
     assert (halted.where, halted.actual) == ("step 3", ("no step was taken",))
 
 
+@pytest.mark.parametrize("outcome", ["ok", "not_found"])
+def test_a_plan_in_place_that_a_bound_on_cost_ended_is_walked_to_where_it_ended(outcome: str) -> None:
+    usage = event_of(PASSED, "RunFinished").usage.model_copy(update={"actions": 3})
+    fields: dict[str, dict[str, Any]] = {
+        "RunStarted": {"executor": "miniwob-plan"},
+        "RunFinished": {"status": "out_of_budget", "usage": usage},
+    }
+
+    def change(event: Any) -> Any:
+        if event.type != "StepTaken":
+            return event.model_copy(update=fields[event.type])
+        return event.model_copy(update={"outcome": outcome}) if event.index == 2 else None
+
+    def is_changed(item: Any) -> bool:
+        is_late = item.event.type == "StepTaken" and item.event.index >= 2
+        return item.stream == f"run/{PASSED}" and (is_late or item.event.type in fields)
+
+    assert again(PASSED, tampered(change, is_changed)).compared[:4] == ("memory", "plan", "steps", "end")
+
+
 def test_of_a_run_that_is_not_played_again_the_record_agrees_with_itself() -> None:
     terms = event_of(PASSED, "RewardGraded").terms.model_copy(update={"process": None, "progress": None})
     unshaped = {"shaping": None, "shaped": None, "terms": terms}
@@ -290,7 +311,7 @@ def test_of_a_run_that_is_not_played_again_the_record_agrees_with_itself() -> No
         return again(PASSED, tampered(lambda event: event.model_copy(update=fields[event.type]), is_changed))
 
     found = otherwise()
-    assert (found.outcome, found.compared) == ("identical", (*AGREES, *ENDS[2:]))
+    assert (found.outcome, found.compared) == ("identical", ("memory", "plan", *ORDER, *ENDS[2:]))
     assert found.not_compared == (
         "steps: the executor 'miniwob-script' is not played again, and nothing answers in place of its site",
     )
