@@ -101,8 +101,8 @@ def _played_again(
     except _Diverged as diverged:
         yield diverged.check
         return
-    made, again = (_made_lines([call.step for call in calls]) for calls in (conversation.calls, execution.called))
-    yield ReplayCheck("calls", made, again, where="the calls")
+    made, played = (_made_lines([call.step for call in calls]) for calls in (conversation.calls, execution.called))
+    yield ReplayCheck("calls", made, played, where="the calls")
     yield from step_checks(recording.steps, execution)
     yield end_check(recording, execution)
 
