@@ -171,9 +171,6 @@ def _ours(stage: Stage, base: Path) -> dict[str, float]:
         "ours, held-out questions right before": before,
         "ours, held-out questions right after": after,
         "ours, promoted by the gate": float(verdict.decision == "promote"),
-        "ours, pairs won at the gate": float(verdict.wins or 0),
-        "ours, pairs lost at the gate": float(verdict.losses or 0),
-        "ours, losses confirmed at the gate": float(len(verdict.regressions)),
     }
 
 
