@@ -15,7 +15,7 @@ from eventlog.store import EventStore
 from projections.runs import is_agent
 
 from ..executors.actions import NotAnAction, step_of
-from ..executors.open_actions import open_step
+from ..executors.open_actions import FINISH, open_step
 from ..learning.contrast import Move
 from ..models.model import Sample
 
@@ -44,8 +44,10 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
     is_reported = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
     taken = [event for event in events if isinstance(event, StepTaken)]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
-    if is_reported or not calls or any(event.action not in _ON_PAGES for event in taken):
+    if is_reported or not calls:
         return tuple(_reported_move(blobs, event) for event in taken)
+    if any(event.argument is not None or event.action not in _ON_PAGES for event in taken):
+        return tuple(_own_move(blobs, event) for event in taken)
     moves: list[Move] = []
     for event, action in zip(taken, _actions(messages_of(blobs, calls[-1])), strict=False):
         if action.step.action != event.action:
@@ -82,15 +84,29 @@ def _actions(messages: Sequence[Mapping[str, Json]]) -> Iterator[_Action]:
             continue
 
 
-def _reported_move(blobs: BlobStore, event: StepTaken) -> Move:
-    """A step as the agent reported it, by its name and its argument."""
-    argument = None if event.argument is None else blobs.get(event.argument).body.decode(errors="replace")
-    own = event.action not in _ON_PAGES
-    step = open_step(event.action, argument) if own else _page_step(event, argument)
+def _own_move(blobs: BlobStore, event: StepTaken) -> Move:
+    """A step of a policy without pages, whose environment may name an action as a step on a page is named."""
+    is_end = event.action == FINISH and event.argument is None
+    step = Step(type="finish", intent=event.intent) if is_end else open_step(event.action, _argument(blobs, event))
     return Move(step, "", event.outcome == "ok")
 
 
-def _page_step(event: StepTaken, argument: str | None) -> Step:
-    """A step on a page that an agent reported, with what it acted on."""
-    given = json.loads(argument) if argument else {}
-    return Step.model_validate({"type": event.action, "intent": event.intent, **given})
+def _reported_move(blobs: BlobStore, event: StepTaken) -> Move:
+    """A step as the agent reported it, by its name and its argument."""
+    argument = _argument(blobs, event)
+    return Move(_page_step(event, argument) or open_step(event.action, argument), "", event.outcome == "ok")
+
+
+def _argument(blobs: BlobStore, event: StepTaken) -> str | None:
+    return None if event.argument is None else blobs.get(event.argument).body.decode(errors="replace")
+
+
+def _page_step(event: StepTaken, argument: str | None) -> Step | None:
+    """A step on a page that an agent reported, with what it acted on; None if it is an action of an environment."""
+    if event.action not in _ON_PAGES:
+        return None
+    try:
+        given = json.loads(argument) if argument else {}
+        return Step.model_validate({"type": event.action, "intent": event.intent, **given})
+    except (TypeError, ValueError):
+        return None

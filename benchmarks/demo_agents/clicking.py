@@ -39,7 +39,7 @@ from .policy import ACTOR, BASE
 
 JUDGED: Final = {
     "click-dialog": "other label",
-    "click-test": "other label",
+    "click-dialog-2": "other label of one in three",
     "focus-text": "field without a label",
     "click-color": "nothing to read",
 }

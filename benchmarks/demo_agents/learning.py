@@ -49,8 +49,8 @@ LEAST: Final = 1 + PairedRule().controls
 
 
 def project_of(place: str, kinds: frozenset[PieceKind]) -> str:
-    """Name of the project in which a place is learned by these kinds of lessons. Pure."""
-    return "_".join((place.replace("-", "_"), *sorted(kinds)))
+    """Name of the project in which a place is learned by these kinds of lessons, at most 40 characters. Pure."""
+    return "_".join((place.replace("-", "_"), *sorted(kinds)))[:40]
 
 
 @dataclass(frozen=True, slots=True)

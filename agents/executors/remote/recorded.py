@@ -53,7 +53,7 @@ class _Reading:
         return self.known[address]
 
     def step(self, event: StepTaken) -> ExecutedStep:
-        is_act = event.action not in _TYPES
+        is_act = event.argument is not None or event.action not in _TYPES  # a step on a page has no argument
         argument = None if event.argument is None else self._text(event.argument)
         step = Step.model_validate(
             {
