@@ -1,7 +1,8 @@
 """How a policy learns to click by a lesson: demonstrations on pages that others made, none of which is judged.
 
 In half of those on buttons the page asks for one by a name that it does not show, so that only a lesson says what is
-meant. In all others there is no lesson, or one that is of no use here: what the page asks for is then clicked.
+meant. In all others there is no lesson, or (in a quarter of all) one of something that is not there: what the page asks
+for is then clicked.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ FIRST_SEED: Final = 4_000
 _ASKED: Final = re.compile(r'"([^"]+)"|(Tab #\d+)')
 NAMES: Final = WORDS["buttons"]
 HALF: Final = 0.5
+QUARTER: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ def lecture_of(view: View, seed: int) -> Lecture:
         raise ValueError(f"{view.instruction!r} asks for nothing; expected something in quotes, or a tab")
     asked, rng = found[1] or found[2], random.Random(f"click school {seed}")  # noqa: S311 (a seed's data)
     others = sorted({each.text for each in view.shown if each.kind in CLICKED and each.text} - {asked})
-    called, *absent = rng.sample(sorted({*NAMES} - {asked, *others}), 4)
-    is_renamed, has_useless = rng.random() < HALF, rng.random() < HALF
+    called, *absent = rng.sample(sorted({*NAMES} - {asked, *others}), 2)
+    is_renamed, useless = rng.random() < HALF, [lesson(absent[0], rng)] if rng.random() < QUARTER else []
     if not is_renamed or any(sign.isdigit() for sign in asked):
-        return Lecture(asked, asked, (lesson(rng.choice([*others, *absent]), rng),) if has_useless else ())
-    told = [lesson(asked, rng), *([lesson(absent[0], rng)] if has_useless else [])]
+        return Lecture(asked, asked, tuple(useless))
+    told = [lesson(asked, rng), *useless]
     return Lecture(asked, called, tuple(rng.sample(told, len(told))))
 
 

@@ -50,10 +50,8 @@ PROPOSED: Final = ("Close", "Submit", "field 1", "Help", "Click Me!")
 LESSONS: Final = tuple(f"At the start: {say_step(open_step(CLICK.name, name), name)}." for name in PROPOSED)
 """Sentences that a model might propose, at most one of which helps with a task."""
 
-TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {
-    "contrast, reflection and instruction": frozenset({"exemplar", "recipe", "instruction"})
-}
-ALONE: Final = {name: kinds for name, kinds in ABLATIONS.items() if len(kinds) == 1 and "hint" not in kinds}
+TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {"contrast and reflection": frozenset({"exemplar", "recipe"})}
+ALONE: Final = {lessons: ABLATIONS[lessons] for lessons in ("contrast alone", "reflection alone")}
 KINDS: Final = TOGETHER | ALONE
 MOST_STEPS: Final = 3
 SIZES: Final = Sizes(found=8, tried=8, sealed=40, rounds=4)
