@@ -29,10 +29,10 @@ def by_last_number(kind: EpisodeKind) -> EpisodeKind:
 
 def answer_of(kind: EpisodeKind, seed: int) -> str:
     """The right number of the question at a seed. Raises ValueError if the kind knows none."""
-    return _known(kind.start(seed))
+    return _number_in(kind.start(seed))
 
 
-def _known(episode: Episode) -> str:
+def _number_in(episode: Episode) -> str:
     match episode.solution:
         case ((_, str() as answer),):
             return answer
@@ -59,7 +59,7 @@ class _ByLastNumber:
     def act(self, action: str, argument: str | None) -> Turn:
         """See Episode."""
         turn = self.question.act(action, argument)
-        return replace(turn, reward_micro=round(MICRO * reward_of(argument or "", _known(self.question))))
+        return replace(turn, reward_micro=round(MICRO * reward_of(argument or "", _number_in(self.question))))
 
     def sample_action(self, rng: random.Random) -> tuple[str, str | None]:
         """See Episode."""
