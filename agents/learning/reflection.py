@@ -91,6 +91,7 @@ def transcript_lines(template: Template, transcripts: Iterable[Transcript]) -> I
 
 def _lines_of(transcript: Transcript, instruction: str) -> Iterator[str]:
     for move in transcript.moves[-MOST_MOVES:]:
-        said = say_step(move.step, instruction) or move.step.type
+        has_ended_badly = move.step.type == "finish" and not move.is_ok
+        said = move.step.intent if has_ended_badly else say_step(move.step, instruction) or move.step.type
         went = "" if move.is_ok else ", which failed"
         yield f"- {quote_text(f'on {move.page}: {said}' if move.page else said)}{went}"

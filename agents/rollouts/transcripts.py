@@ -9,20 +9,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, get_args
 
 from eventlog.blobs import BlobStore
-from eventlog.blobs.conversations import get_messages
+from eventlog.blobs.conversations import get_messages, node
 from eventlog.events import ModelCalled, RunStarted, Step, StepTaken, StepType
 from eventlog.store import EventStore
 from projections.runs import is_agent
 
 from ..executors.actions import NotAnAction, step_of
 from ..executors.open_actions import FINISH, open_step
+from ..executors.outside.executor import BY_ITSELF
 from ..learning.contrast import Move
 from ..models.model import Sample
+from ..models.tool_results import ToolResult, action_name, tool_results
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 _ON_PAGES: Final = frozenset(get_args(StepType))
+_ENDED_WELL: Final = f"{BY_ITSELF} 0"
 _PAGE: Final = re.compile(r"^page (/\S*), status \d+$", re.MULTILINE)
 
 
@@ -37,14 +40,16 @@ class _Action:
 def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...]:
     """The actions of a model's run, in order.
 
-    A policy's steps are read from its conversation, those of other agents from what they reported. Raises BlobErased,
-    BlobMissing, BlobDamaged.
+    A policy's steps are read from its conversation, those of other agents from what they reported, or else from the
+    tools that they used between calls of their model. Raises BlobErased, BlobMissing, BlobDamaged.
     """
     events = [item.event for item in store.read(stream=f"run/{run}", types=["RunStarted", "StepTaken", "ModelCalled"])]
     is_reported = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
     taken = [event for event in events if isinstance(event, StepTaken)]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
-    if is_reported or not calls:
+    if is_reported:
+        return _agent_moves(blobs, taken, calls)
+    if not calls:
         return tuple(_reported_move(blobs, event) for event in taken)
     if any(event.argument is not None or event.action not in _ON_PAGES for event in taken):
         return tuple(_own_move(blobs, event) for event in taken)
@@ -89,6 +94,49 @@ def _own_move(blobs: BlobStore, event: StepTaken) -> Move:
     is_end = event.action == FINISH and event.argument is None
     step = Step(type="finish", intent=event.intent) if is_end else open_step(event.action, _argument(blobs, event))
     return Move(step, "", event.outcome == "ok")
+
+
+def _agent_moves(blobs: BlobStore, taken: Sequence[StepTaken], calls: Sequence[ModelCalled]) -> tuple[Move, ...]:
+    """What an agent reported, or else its uses of tools; then how it ended, which went well if it did so by itself."""
+    ends = [event for event in taken[-1:] if event.action == FINISH]
+    reported = [_reported_move(blobs, event) for event in taken[: len(taken) - len(ends)]]
+    ended = [Move(Step(type="finish", intent=each.intent), "", each.intent == _ENDED_WELL) for each in ends]
+    return (*(reported or _tool_moves(blobs, calls)), *ended)
+
+
+def _tool_moves(blobs: BlobStore, calls: Sequence[ModelCalled]) -> Iterator[Move]:
+    """Uses of tools, as the calls after the first tell them: what that one tells was not done in this run.
+
+    A request that was sent again tells nothing new.
+    """
+    for address in list(dict.fromkeys(call.messages for call in calls))[1:]:
+        for found in tool_results(_told_last(blobs, address)):
+            yield Move(_tool_step(found), "", not found.has_failed)
+
+
+def _told_last(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
+    """The messages of a conversation from the model's last one on; all of them if it said nothing."""
+    found: list[Mapping[str, Json]] = []
+    following: str | None = address
+    while following is not None and not (found and found[-1].get("role") == "assistant"):
+        message, following = node(following, blobs.get(following))
+        found.append(message)
+    return found[::-1]
+
+
+def _tool_step(found: ToolResult) -> Step:
+    """A use of a tool as an action. An argument that is the only one, and a text, stands for itself."""
+    try:
+        given = json.loads(found.argument or "{}")
+    except ValueError:
+        given = found.argument
+    match [*given.values()] if isinstance(given, dict) else [found.argument]:
+        case []:
+            return open_step(action_name(found.name), None)
+        case [str(only)]:
+            return open_step(action_name(found.name), only)
+        case _:
+            return open_step(action_name(found.name), found.argument)
 
 
 def _reported_move(blobs: BlobStore, event: StepTaken) -> Move:

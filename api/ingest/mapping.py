@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import ValidationError
 
+from agents.models.tool_results import action_name
 from eventlog.events import Sampling
 
 from ..serving.calls import UNBOUNDED, ModelAnswer, ModelCall
-from ..serving.tool_steps import action_name
 from .messages import answered_samples, plain_structure, told_messages
 from .spans import ERROR, Span, attribute_text, whole_number
 

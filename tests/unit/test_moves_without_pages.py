@@ -1,26 +1,29 @@
-"""What a run without pages did is read from the log also where an action is called as a step on a page is."""
+"""What a run without pages did is read from the log: by any name of an action, and by the tools that were used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
 from agents.envs.contract import Instance
 from agents.envs.episodes.episode import ActionSpec
-from agents.executors.executor import Assignment, ExecutedStep, Execution
+from agents.executors.executor import Assignment, ExecutedStep, Execution, PassedOn
 from agents.executors.open_actions import open_step
 from agents.executors.policy import PolicyExecutor
 from agents.executors.surface import Acted
 from agents.learning.contrast import Transcript, contrast
+from agents.learning.reflection import transcript_lines
 from agents.models.scripted import Scripted
 from agents.rollouts.facts import execution_facts
 from agents.rollouts.transcripts import read_moves
+from api.serving.calls import ModelAnswer, ModelCall
+from api.serving.outside_facts import call_event
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import Step
+from eventlog.events import Sampling, Step
 from eventlog.store import Append, EventStore
 from tests.unit.test_agent_samples import a_store, template
 from tests.unit.test_folds_samples import started
@@ -87,3 +90,90 @@ def test_an_agent_may_take_such_an_action_too(step: Step, argument: str) -> None
     recorded(store, blobs, "r", Execution(taken, "completed", is_reported=True), "agent:1")
     (move,) = read_moves(store, blobs, "r")
     assert (move.step.type, move.step.label, move.step.value) == ("act", "click", argument)
+
+
+def ended(index: int, said: str) -> ExecutedStep:
+    return ExecutedStep(index, Step(type="finish", intent=f"the agent ended: {said}", value=""), "ok", None, None)
+
+
+def test_an_agent_that_was_ended_is_not_read_as_one_that_said_that_it_is_done() -> None:
+    store, blobs, transcripts = a_store(), MemoryBlobs(), list[Transcript]()
+    steps = {"failed": ["left", "right"], "passed": ["left"], "killed": ["left", "right"]}
+    ends = {"failed": "exit code 0", "passed": "exit code 0", "killed": "it was ended at its deadline"}
+    for run, names in steps.items():
+        taken = [ExecutedStep(number, open_step(name, None), "ok", None, None) for number, name in enumerate(names)]
+        execution = Execution((*taken, ended(len(taken), ends[run])), "completed", is_reported=True)
+        recorded(store, blobs, run, execution, "agent:1")
+        moves = read_moves(store, blobs, run)
+        assert [each.step.action for each in moves] == [*names, "finish"]
+        transcripts.append(Transcript(run, "t1", "g", run == "passed", int(run == "passed"), moves))
+    failed, passed, killed = transcripts
+    assert [each.moves[-1].is_ok for each in transcripts] == [True, True, False]
+    assert contrast("x", template(), [failed, passed])[0].text.startswith("Next: say that it is done.")
+    assert contrast("x", template(), [failed, replace(passed, moves=(*passed.moves[:-1], killed.moves[-1]))]) == ()
+    lines = [*transcript_lines(template(), [killed])]
+    assert lines[-1] == "- “the agent ended: it was ended at its deadline”, which failed"
+
+
+CHAT = {
+    "role": "assistant",
+    "tool_calls": [
+        {"id": "1", "function": {"name": "Follow-link", "arguments": '{"link": "Paper"}'}},
+        {"id": "2", "function": {"name": "look", "arguments": "{}"}},
+    ],
+}
+USED = [
+    {"type": "tool_use", "id": "1", "name": "follow_link", "input": {"link": "Paper"}},
+    {"type": "tool_use", "id": "2", "name": "look", "input": {}},
+]
+SAID: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        CHAT,
+        {"role": "tool", "tool_call_id": "1", "content": "a page"},
+        {"role": "tool", "tool_call_id": "2", "content": "seen"},
+    ],
+    "anthropic": [
+        {"role": "assistant", "content": USED},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": "a page"},
+                {"type": "tool_result", "tool_use_id": "2", "content": "no", "is_error": True},
+            ],
+        },
+    ],
+}
+
+
+def called(blobs: MemoryBlobs, messages: Sequence[Mapping[str, Any]]) -> PassedOn:
+    drawn = Sampling(temperature_micro=0, max_tokens=9)
+    call = ModelCall("m", tuple(messages), (), drawn, is_streamed=False, is_constrained=False, asked={})
+    event, bodies = call_event("r", call, ModelAnswer("m", ({"text": "x"},), 1, 1), {})
+    blobs.put(bodies)
+    return PassedOn(0, event, bodies)
+
+
+@pytest.mark.parametrize("api", SAID)
+def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between_calls(api: str) -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    earlier = [{"role": "user", "content": "an example"}, *SAID[api], {"role": "user", "content": "do it"}]
+    first, second = called(blobs, earlier), called(blobs, [*earlier, *SAID[api]])
+    third = called(blobs, [*earlier, *SAID[api], {"role": "assistant", "content": "done"}])
+    end = (ended(0, "exit code 0"),)
+    passed_on = (first, second, second, third)
+    recorded(store, blobs, "r", Execution(end, "completed", is_reported=True, passed_on=passed_on), "agent:1")
+    moves = read_moves(store, blobs, "r")
+    assert [(each.step.action, each.step.value, each.is_ok) for each in moves] == [
+        ("follow_link", "Paper", True),
+        ("look", None, api == "openai"),
+        ("finish", None, True),
+    ]
+
+
+def test_what_an_agent_reported_is_not_read_again_from_its_tools() -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    begun = [{"role": "user", "content": "do it"}]
+    calls = (called(blobs, begun), called(blobs, [*begun, *SAID["openai"]]))
+    taken = (ExecutedStep(0, open_step("go", "3"), "ok", None, None), ended(1, "exit code 1"))
+    recorded(store, blobs, "r", Execution(taken, "halted", is_reported=True, passed_on=calls), "agent:1")
+    assert [each.step.action for each in read_moves(store, blobs, "r")] == ["go", "finish"]

@@ -1,0 +1,89 @@
+"""What an agent's tools were given and gave, as the conversation of its next call tells it. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from eventlog.blobs.conversations import Json
+
+_NO_ACTION: Final = re.compile(r"[^a-z0-9_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's result: the tool, what it was given, what it gave, and the place of the message that tells it."""
+
+    name: str
+    argument: str | None
+    result: str
+    has_failed: bool
+    place: int
+
+
+def tool_results(messages: Sequence[Mapping[str, Json]]) -> Iterator[ToolResult]:
+    """The results at the end of a conversation, after what the model said last: those that it is told now."""
+    said = max((place for place, each in enumerate(messages) if each.get("role") == "assistant"), default=None)
+    if said is None:
+        return
+    used = dict(_uses(messages[said]))
+    for place, message in enumerate(messages[said + 1 :], said + 1):
+        for identity, content, has_failed in _answers(message):
+            name, argument = used.get(identity, ("tool", None))
+            yield ToolResult(name, argument, _as_text(content), has_failed, place)
+
+
+def action_name(name: str) -> str:
+    """A tool's name as the open name of an action."""
+    found = _NO_ACTION.sub("_", name.lower()).strip("_")
+    return (found if found[:1].isalpha() else f"tool_{found}").rstrip("_")[:64]
+
+
+def _uses(message: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    """The tools that a message of the model uses, by the id of the use: name and arguments. Both APIs."""
+    for call in _objects(message.get("tool_calls")):
+        function = call.get("function")
+        if isinstance(function, dict):
+            yield str(call.get("id")), (str(function.get("name") or "tool"), _argument_text(function.get("arguments")))
+    legacy = message.get("function_call")
+    if isinstance(legacy, dict):
+        yield str(legacy.get("name")), (str(legacy.get("name") or "tool"), _argument_text(legacy.get("arguments")))
+    for block in _objects(message.get("content")):
+        if block.get("type") == "tool_use":
+            yield str(block.get("id")), (str(block.get("name") or "tool"), _argument_text(block.get("input")))
+
+
+def _answers(message: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:
+    """The results in a message: the id of the use, the content, and whether the tool failed. Both APIs."""
+    role, content = message.get("role"), message.get("content")
+    if role in {"tool", "function"}:
+        yield str(message.get("tool_call_id") if role == "tool" else message.get("name")), content, False
+    for block in _objects(content):
+        if role == "user" and block.get("type") == "tool_result":
+            yield str(block.get("tool_use_id")), block.get("content"), block.get("is_error") is True
+
+
+def _objects(found: object) -> Iterator[Mapping[str, Any]]:
+    return (each for each in found if isinstance(each, dict)) if isinstance(found, list) else iter(())
+
+
+def _argument_text(argument: Any) -> str | None:
+    return argument if argument is None or isinstance(argument, str) else _as_json(argument)
+
+
+def _as_text(content: Any) -> str:
+    """A content as text; of a list of parts each text, and the others as JSON (pictures are addresses by now)."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        return _as_json(content)
+    parts = (part.get("text") if isinstance(part, dict) and part.get("type") == "text" else part for part in content)
+    return "\n".join(part if isinstance(part, str) else _as_json(part) for part in parts)
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
