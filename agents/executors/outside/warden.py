@@ -235,6 +235,25 @@ def play_agent(told: dict[str, Any]) -> None:
     tell_starter(end=why, code=agent.code, output=agent.tail.decode("utf-8", "replace"))
 
 
+def remove_home(home: Path) -> None:
+    """Remove an agent's home, also folders that it may not write in any more. What cannot be removed stays."""
+    shutil.rmtree(home, ignore_errors=True)
+    if home.is_symlink():
+        return  # an agent put it there, and it leads to what is not the agent's
+    permit_writing(home)
+    for parent, folders, _ in os.walk(home):
+        for folder in folders:
+            permit_writing(Path(parent, folder))
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def permit_writing(folder: Path) -> None:
+    """Let this user list the folder and write in it, unless it is a link."""
+    with suppress(OSError):
+        if not folder.is_symlink():
+            folder.chmod(stat.S_IRWXU)
+
+
 def main() -> None:
     """Run the agent of the first line of standard input, and remove its home."""
     told = read_told()
@@ -245,7 +264,7 @@ def main() -> None:
         with suppress(BrokenPipeError):
             play_agent(told)
     finally:
-        shutil.rmtree(told["home"], ignore_errors=True)
+        remove_home(Path(told["home"]))
 
 
 if __name__ == "__main__":
