@@ -84,7 +84,7 @@ class AgentExecutor:
         return self.surfaces is None
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
+        """See Executor. Raises AgentChanged, WardenNotStarted, and ModelFailure if its model did not answer at last."""
         self.agent.refuse_changed()
         said = notes_paragraphs(assignment.guidance, assignment.advice)
         recorder = SiteRecorder() if self.records_site and _is_recordable(instance.address) else None

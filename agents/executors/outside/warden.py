@@ -2,8 +2,9 @@
 
 It is run as a file by a bare interpreter, so it imports the standard library only. Its first line of standard input is
 a JSON object: `command`, `variables`, `folder`, `home`, `steps_file`, and the limits. When standard input ends, whoever
-started it is gone, and so is the agent. On standard output it writes a line of JSON for each step that the agent
-reports, `{"step": TEXT}`, and one at the end: `{"end": WHY, "code": STATUS, "output": TAIL}`.
+started it is gone, and so is the agent. On standard output it writes lines of JSON: one before it starts the agent,
+`{"started": true}`, one for each step that the agent reports, `{"step": TEXT}`, and one at the end:
+`{"end": WHY, "code": STATUS, "output": TAIL}`.
 
 Orphans become children of this process (it is their subreaper), so no process escapes by a session of its own.
 """
@@ -262,6 +263,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(SET_SUBREAPER, 1)
     try:
         with suppress(BrokenPipeError):
+            tell_starter(started=True)
             play_agent(told)
     finally:
         remove_home(Path(told["home"]))
