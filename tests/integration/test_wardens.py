@@ -1,13 +1,30 @@
-"""Wardens of agents: what they leave behind."""
+"""Wardens of agents: what they tell, and what they leave behind."""
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import time
+from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from agents.executors.outside import warden
+import pytest
 
+from agents.executors.outside import warden, warden_process
+from agents.executors.outside.task_facts import AgentLimits
+from agents.executors.outside.warden_process import warden_lines
+
+REPORT_MUCH = """
+import os
+with open(os.environ["STEPS"], "w") as steps:
+    for number in range(9):
+        steps.write(f'{{"name": "look", "argument": "{number}", "text": "{"x" * 30_000}"}}\\n')
+print("looked at all")
+"""
 LEAVE_AND_REMOVE = """
 import os, sys
 from pathlib import Path
@@ -36,3 +53,25 @@ def test_a_home_is_removed_though_an_agent_took_the_right_to_write_there(tmp_pat
     code = f"import sys; sys.path.insert(0, {str(root)!r})\n{LEAVE_AND_REMOVE}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "0o500"]
+
+
+def told(folder: Path, program: str, seconds: float, most: int = 40) -> dict[str, Any]:
+    """What a warden is told of a program of Python that plays in the folder."""
+    home = folder / "home"
+    home.mkdir()
+    steps = str(home / "steps.jsonl")
+    how = {"command": [sys.executable, "-c", program], "folder": str(folder), "home": str(home)}
+    return {**how, "variables": {"STEPS": steps}, "steps_file": steps, "steps": most} | asdict(AgentLimits(seconds))
+
+
+def test_whoever_takes_long_over_a_step_loses_no_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warden_process, "GRACE_S", 2.0)
+    lines: list[dict[str, Any]] = []
+    with closing(warden_lines((), told(tmp_path, REPORT_MUCH, 2.0), os.defpath, 2.0)) as told_lines:
+        for line in told_lines:
+            if not lines:
+                time.sleep(5.0)
+            lines.append(line)
+    reported = [json.loads(line["step"])["argument"] for line in lines if "step" in line]
+    assert reported == [str(number) for number in range(9)]
+    assert lines[-1] == {"end": "exited", "code": 0, "output": "looked at all\n"}
