@@ -25,6 +25,19 @@ with open(os.environ["STEPS"], "w") as steps:
         steps.write(f'{{"name": "look", "argument": "{number}", "text": "{"x" * 30_000}"}}\\n')
 print("looked at all")
 """
+REPORT_AMONG_OTHER_LINES = """
+import os
+with open(os.environ["STEPS"], "w") as steps:
+    for number in range(3):
+        steps.write('\\n[1]\\n{"name": " "}\\nnot json\\n{"name": "look", "argument": "%d"}\\n' % number)
+    steps.write('{"name": "look", "argument": "last"}')
+"""
+FLOOD = """
+import os, time
+with open(os.environ["STEPS"], "w") as steps:
+    steps.write("\\n" * 1_000_000)
+time.sleep(600)
+"""
 LEAVE_AND_REMOVE = """
 import os, sys
 from pathlib import Path
@@ -64,6 +77,25 @@ def told(folder: Path, program: str, seconds: float, most: int = 40) -> dict[str
     return {**how, "variables": {"STEPS": steps}, "steps_file": steps, "steps": most} | asdict(AgentLimits(seconds))
 
 
+def arguments(lines: list[dict[str, Any]]) -> list[str]:
+    """The arguments of the steps that a warden told."""
+    return [json.loads(line["step"])["argument"] for line in lines if "step" in line]
+
+
+@pytest.mark.parametrize(("most", "end"), [(4, "exited"), (3, "steps")])
+def test_only_lines_that_are_steps_count_as_steps_and_the_last_needs_no_end(
+    tmp_path: Path, most: int, end: str
+) -> None:
+    lines = list(warden_lines((), told(tmp_path, REPORT_AMONG_OTHER_LINES, 60, most), os.defpath, 60))
+    assert arguments(lines) == ["0", "1", "2", "last"][:most]
+    assert lines[-1]["end"] == end
+
+
+def test_a_flood_of_lines_that_are_no_steps_is_ended(tmp_path: Path) -> None:
+    *_, last = warden_lines((), told(tmp_path, FLOOD, 60), os.defpath, 60)
+    assert last["end"] == "lines"
+
+
 def test_whoever_takes_long_over_a_step_loses_no_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warden_process, "GRACE_S", 2.0)
     lines: list[dict[str, Any]] = []
@@ -72,6 +104,5 @@ def test_whoever_takes_long_over_a_step_loses_no_later_one(tmp_path: Path, monke
             if not lines:
                 time.sleep(5.0)
             lines.append(line)
-    reported = [json.loads(line["step"])["argument"] for line in lines if "step" in line]
-    assert reported == [str(number) for number in range(9)]
+    assert arguments(lines) == [str(number) for number in range(9)]
     assert lines[-1] == {"end": "exited", "code": 0, "output": "looked at all\n"}

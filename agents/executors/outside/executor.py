@@ -45,6 +45,7 @@ _STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "o
 _ENDINGS: Final = {
     "deadline": "it was ended at its deadline",
     "steps": "it was ended, because it reported more steps than the task allows",
+    "lines": "it was ended, because it wrote too many lines that are no steps into the file of its steps",
     "output": "it was ended, because it printed too much",
     "processes": "it was ended, because it started too many processes",
     "memory": "it was ended, because its processes took too much memory",
