@@ -161,19 +161,19 @@ class _Visit:
             if surface is None or self.is_spent or self.lost is not None:
                 return {"outcome": "out_of_budget", "seen": "", "is_over": True}
             try:
-                acted = surface.act(open_step(action, argument))
+                step = open_step(action, argument)
+                acted = surface.act(step)
                 seen = surface.text() or ""
+                self._note_calls()
+                if self.recorder is not None:
+                    self.recorder.acted.append(len(self.taken))
+                self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             except EnvironmentFailure as failure:
                 self.lost = failure
                 return {"outcome": "server_error", "seen": "", "is_over": True}
             except Exception as failure:
                 self.lost = failure  # `play` raises it: this thread would end alone, and the agent be graded for it
                 raise
-            self._note_calls()
-            step = open_step(action, argument)
-            if self.recorder is not None:
-                self.recorder.acted.append(len(self.taken))
-            self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             return {"outcome": acted.outcome, "seen": seen, "is_over": acted.is_last}
 
     def play(self, told: Mapping[str, Any], fence: Sequence[str]) -> Execution:
