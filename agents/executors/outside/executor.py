@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from ..site_record import Door, SiteRecord, SiteRecorder
 from ..surface import OpenSurface, Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
-from .fence import show_home_alone
+from .fence import run_fence
 from .model_access import ModelAccess, any_weights, no_model
 from .reports import read_report
 from .task import TaskModel
@@ -62,7 +63,7 @@ class AgentExecutor:
     run's weights, as far as `load` knows them. `server` opens the model server behind it, for a first question (None:
     there is none). In an environment without pages the agent takes its actions on what `surfaces` opens. If it
     `records_site`, what its site and its model answer is kept, so that the agent can be played again without them.
-    `told` are facts of the task that take the place of the executor's own.
+    `told` are facts of the task that take the place of the executor's own. Behind a fence `hidden` folders look empty.
     """
 
     agent: AgentSpec
@@ -78,6 +79,7 @@ class AgentExecutor:
     surfaces: Opening | None = None
     records_site: bool = False
     told: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[Path, ...] = ()
 
     @property
     def walks_pages(self) -> bool:
@@ -103,7 +105,7 @@ class AgentExecutor:
             task |= self.told
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return visit.play(warden_facts(player, task, assignment), show_home_alone(self.fence, home))
+            return visit.play(warden_facts(player, task, assignment), run_fence(self.fence, home, self.hidden))
 
 
 def _is_recordable(address: str | None) -> bool:
