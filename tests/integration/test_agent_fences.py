@@ -1,7 +1,9 @@
-"""What an agent that is not ours sees of Flywheel's own folders, behind its fence."""
+"""What an agent that is not ours sees of Flywheel's own folders behind its fence, and what is said without one."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from agents.envs.contract import Instance
 from agents.executors.executor import Assignment
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.fence import fence_words
+from api.cli import agent_options
 from api.settings import Settings
 from api.sweeps.agents import without_model
 
@@ -43,3 +46,25 @@ def test_behind_a_fence_an_agent_sees_the_keys_of_no_project_also_if_they_were_m
     assert "key of home" not in seen
     assert "key of mine" not in seen
     assert ("key of another" in seen) == folder.is_relative_to(keys)  # it would not see itself either
+
+
+def said_of(agent: str, folder: Path, *, without_fence: bool) -> tuple[str, str]:
+    """What is printed when an option names an agent, on standard output and as an error, with no bubblewrap if so."""
+    root = Path(agent_options.__file__).parents[2]
+    code = f"import sys; sys.path.insert(0, {str(root)!r})\nfrom api.cli.agent_options import Telling, named_agent\n"
+    code += f"named_agent({agent!r}, Telling.TASK)"
+    own = fence_words()[:1]
+    hiding = (*own, "--dev-bind", "/", "/", "--ro-bind", "/dev/null", *own, "--") if own and without_fence else ()
+    done = subprocess.run([*hiding, sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout, done.stderr
+
+
+def test_it_is_said_once_what_an_agent_sees_where_there_is_no_fence(tmp_path: Path) -> None:
+    (tmp_path / "looker.py").write_text(LOOK, "utf-8")
+    printed, said = said_of("python:looker:look", tmp_path, without_fence=True)
+    assert printed == ""
+    assert len(said.splitlines()) == 1
+    assert "the agent can read Flywheel's home, the keys of all projects" in said
+    assert "apt-get install bubblewrap" in said
+    if fence_words():
+        assert said_of("python:looker:look", tmp_path, without_fence=False) == ("", "")
