@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ..settings import read_settings
+from .output import TerminalReporter
 
 if TYPE_CHECKING:
     from agents.executors.outside.agent_spec import AgentSpec
 
     from ..sweeps.executors import View, Way
+
+UNFENCED: Final = (
+    "there is no working bubblewrap here, so the agent can read Flywheel's home, the keys of all projects and your "
+    "other processes; install it to hide them (apt-get install bubblewrap)"
+)
 
 AgentOf = Annotated[
     str | None,
@@ -100,7 +106,11 @@ def player_of(
 
 
 def named_agent(named: str, advice: Telling) -> AgentSpec:
-    """The agent of `--agent`, which lies in the current folder. Raises BadAgent."""
+    """The agent of `--agent`, which lies in the current folder. Says if it has no fence. Raises BadAgent."""
     from agents.executors.outside.agent_spec import read_agent
+    from agents.executors.outside.fence import fence_words
 
-    return read_agent(named, Path.cwd(), by_proxy=advice is Telling.PROXY)
+    found = read_agent(named, Path.cwd(), by_proxy=advice is Telling.PROXY)
+    if not fence_words():
+        TerminalReporter().say(UNFENCED)
+    return found

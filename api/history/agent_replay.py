@@ -40,7 +40,7 @@ def replay_agent(house: House, settings: Settings, run: str, agent: AgentSpec) -
     """Play an agent's run again by the agent. The outcome is *erased* if a blob it needs was erased.
 
     Raises Unknown, NotReplayable, BlobMissing, BlobDamaged, EmbeddingsMissing, EmbeddingsOther, BadSetting,
-    AgentChanged.
+    AgentChanged, WardenNotStarted.
     """
     events = tuple(house.store.read(stream=f"run/{run}"))
     started = next((item.event for item in events if isinstance(item.event, RunStarted)), None)

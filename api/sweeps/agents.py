@@ -31,7 +31,7 @@ def agent_executor(
     model: str | None = None,
     folder_of: FolderOf = no_checkpoints,
 ) -> Iterator[AgentExecutor]:
-    """The executor of an agent. Where there is a fence, it sees neither this project's home nor its keys.
+    """The executor of an agent. Where there is a fence, it sees neither Flywheel's home nor any project's keys.
 
     In an environment without pages it acts on what `surfaces` opens. Each run gets an endpoint before the `model`, else
     before that of the settings, if there is one. A base model in this process answers by the weights of the run, with
@@ -61,13 +61,15 @@ def agent_executor(
 def without_model(agent: AgentSpec, settings: Settings, surfaces: Opening | None = None) -> AgentExecutor:
     """The executor of an agent that has no model. Raises BadSetting."""
     own = agent.folder.resolve()
-    hidden = [each for each in (settings.home, settings.key_folder) if not own.is_relative_to(each.resolve())]
+    keys = settings.key_folder
+    folders = (keys, keys.parent, settings.home)  # with the keys of all projects, and a folder after those within it
     limits = AgentLimits(seconds=settings.agent_seconds)
     return AgentExecutor(
         agent,
         limits,
         agent_environment(settings),
-        fence_words(hidden),
+        fence_words(),
         surfaces=surfaces,
         records_site=settings.record_site,
+        hidden=tuple(each for each in folders if not own.is_relative_to(each.resolve())),
     )

@@ -18,7 +18,7 @@ from agents.envs.episodes.environment import EpisodeEnvironment
 from agents.envs.episodes.episode import ActionSpec, EpisodeKind, Turn, UnfitArgument
 from agents.envs.errors import EnvironmentDown
 from agents.executors.episodes.surface import on_episodes
-from agents.executors.executor import Assignment, Execution
+from agents.executors.executor import Assignment, ExecutedStep, Execution, Watch, no_verification
 from agents.executors.outside.action_access import LONGEST_ACTION, UnfitAction, read_action, serve_actions
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.executor import AgentExecutor
@@ -95,7 +95,9 @@ class Tower:
         """Nothing to free."""
 
 
-def play(folder: Path, option: str, max_steps: int = 10, **tower: Any) -> tuple[Execution, EpisodeEnvironment, bool]:
+def play(
+    folder: Path, option: str, max_steps: int = 10, watch: Watch = no_verification, **tower: Any
+) -> tuple[Execution, EpisodeEnvironment, bool]:
     (folder / "climbers.py").write_text(AGENTS, "utf-8")
     actions = (ActionSpec("up", "go up", "none"), ActionSpec("say", "say something", "json"))
     kind = EpisodeKind("tower", "Climb.", actions, lambda _seed: Tower(**tower))
@@ -104,7 +106,7 @@ def play(folder: Path, option: str, max_steps: int = 10, **tower: Any) -> tuple[
     executor = AgentExecutor(agent, limits, surfaces=on_episodes(environment), records_site=True)
     assert not executor.walks_pages
     instance = environment.reset(1)
-    done = executor.execute(Assignment(kind.instruction, (), max_steps), instance)
+    done = executor.execute(Assignment(kind.instruction, (), max_steps), instance, watch)
     return done, environment, environment.oracle(instance, "tower").passed
 
 
@@ -164,6 +166,15 @@ def test_an_environment_that_fails_is_not_the_agents_failure(tmp_path: Path) -> 
         play(tmp_path, "python:climbers:climb", falls_at=1)
     with pytest.raises(ZeroDivisionError, match="no floor"):
         play(tmp_path, "python:climbers:climb", falls_at=1, fall=ZeroDivisionError("no floor"))
+
+
+@pytest.mark.parametrize("failure", [DOWN, ZeroDivisionError("no record")])
+def test_a_step_check_that_fails_is_not_the_agents_failure(tmp_path: Path, failure: Exception) -> None:
+    def watch(_step: ExecutedStep) -> None:
+        raise failure
+
+    with pytest.raises(type(failure), match=r"it fell|no record"):
+        play(tmp_path, "python:climbers:climb", watch=watch)
 
 
 def test_after_its_run_an_address_is_good_for_nothing(tmp_path: Path) -> None:

@@ -195,6 +195,23 @@ def test_an_agent_that_is_wild_ends_its_own_run_and_no_other(
     assert strays() == []
 
 
+BROKEN_FENCES = {
+    "it refuses": (("sh", "-c", "echo 'no namespaces for you' >&2; exit 1", "--"), "no namespaces for you"),
+    "it starts another program": (("/bin/true", "--"), "it said nothing"),
+    "there is none": (("/usr/bin/no-such-fence", "--"), "No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN_FENCES)
+def test_a_fence_or_a_warden_that_does_not_start_makes_the_run_missing_and_says_why(
+    shop: OwnSite, folder: Path, broken: str
+) -> None:
+    fence, said = BROKEN_FENCES[broken]
+    missing = one(play_agent(shop, "python:strangers:buy", folder, fence), RunMissing)
+    assert missing.reason == "platform_error"
+    assert said in missing.detail.partition(". Expected")[0]
+
+
 PROGRAMS = {
     "exits with 9": ("exit 9", "halted"),
     "hangs": ("sleep {long}", "out_of_budget"),

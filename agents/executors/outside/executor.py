@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Any, Final
 
@@ -28,7 +29,7 @@ from ..site_record import Door, SiteRecord, SiteRecorder
 from ..surface import OpenSurface, Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
-from .fence import show_home_alone
+from .fence import run_fence
 from .model_access import ModelAccess, any_weights, no_model
 from .reports import read_report
 from .task import TaskModel
@@ -45,6 +46,7 @@ _STATUS: Final[dict[str, RunStatus]] = {"deadline": "out_of_budget", "steps": "o
 _ENDINGS: Final = {
     "deadline": "it was ended at its deadline",
     "steps": "it was ended, because it reported more steps than the task allows",
+    "lines": "it was ended, because it wrote too many lines that are no steps into the file of its steps",
     "output": "it was ended, because it printed too much",
     "processes": "it was ended, because it started too many processes",
     "memory": "it was ended, because its processes took too much memory",
@@ -61,7 +63,7 @@ class AgentExecutor:
     run's weights, as far as `load` knows them. `server` opens the model server behind it, for a first question (None:
     there is none). In an environment without pages the agent takes its actions on what `surfaces` opens. If it
     `records_site`, what its site and its model answer is kept, so that the agent can be played again without them.
-    `told` are facts of the task that take the place of the executor's own.
+    `told` are facts of the task that take the place of the executor's own. Behind a fence `hidden` folders look empty.
     """
 
     agent: AgentSpec
@@ -77,6 +79,7 @@ class AgentExecutor:
     surfaces: Opening | None = None
     records_site: bool = False
     told: Mapping[str, Any] = field(default_factory=dict)
+    hidden: tuple[Path, ...] = ()
 
     @property
     def walks_pages(self) -> bool:
@@ -84,7 +87,7 @@ class AgentExecutor:
         return self.surfaces is None
 
     def execute(self, assignment: Assignment, instance: Instance, watch: Watch = no_verification) -> Execution:
-        """See Executor. Raises AgentChanged, and ModelFailure if the model that it was given did not answer at last."""
+        """See Executor. Raises AgentChanged, WardenNotStarted, and ModelFailure if its model did not answer at last."""
         self.agent.refuse_changed()
         said = notes_paragraphs(assignment.guidance, assignment.advice)
         recorder = SiteRecorder() if self.records_site and _is_recordable(instance.address) else None
@@ -102,7 +105,7 @@ class AgentExecutor:
             task |= self.told
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return visit.play(warden_facts(player, task, assignment), show_home_alone(self.fence, home))
+            return visit.play(warden_facts(player, task, assignment), run_fence(self.fence, home, self.hidden))
 
 
 def _is_recordable(address: str | None) -> bool:
@@ -160,19 +163,19 @@ class _Visit:
             if surface is None or self.is_spent or self.lost is not None:
                 return {"outcome": "out_of_budget", "seen": "", "is_over": True}
             try:
-                acted = surface.act(open_step(action, argument))
+                step = open_step(action, argument)
+                acted = surface.act(step)
                 seen = surface.text() or ""
+                self._note_calls()
+                if self.recorder is not None:
+                    self.recorder.acted.append(len(self.taken))
+                self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             except EnvironmentFailure as failure:
                 self.lost = failure
                 return {"outcome": "server_error", "seen": "", "is_over": True}
             except Exception as failure:
                 self.lost = failure  # `play` raises it: this thread would end alone, and the agent be graded for it
                 raise
-            self._note_calls()
-            step = open_step(action, argument)
-            if self.recorder is not None:
-                self.recorder.acted.append(len(self.taken))
-            self._note_step(ExecutedStep(len(self.taken), step, acted.outcome, None, seen if acted.led else None))
             return {"outcome": acted.outcome, "seen": seen, "is_over": acted.is_last}
 
     def play(self, told: Mapping[str, Any], fence: Sequence[str]) -> Execution:

@@ -11,25 +11,26 @@ from pathlib import Path
 _TRIED_WITHIN_S = 10.0
 
 
-def fence_words(hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+def fence_words() -> tuple[str, ...]:
     """Words that start a command behind the fence; none where there is no fence.
 
-    An agent sees its own processes only, and `hidden` folders look empty to it. It reads and writes what this user may
-    otherwise, and reaches the network, because it needs its site and its model.
+    An agent sees its own processes only. It reads and writes what this user may otherwise, and reaches the network,
+    because it needs its site and its model.
     """
     program = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin")
-    if program is None or not _works(program):
-        return ()
-    covers = [word for folder in hidden if folder.is_dir() for word in ("--tmpfs", str(folder.resolve()))]
-    return (*_walls(program), *covers, "--")
+    return () if program is None or not _works(program) else (*_walls(program), "--")
 
 
-def show_home_alone(fence: Sequence[str], home: Path) -> tuple[str, ...]:
-    """The words of a fence behind which the folder that has the homes of all runs shows this one alone."""
+def run_fence(fence: Sequence[str], home: Path, hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+    """The words of the fence of one run: of the homes of all runs it shows this one, and `hidden` folders look empty.
+
+    What is no folder yet is not hidden: it would have to be made.
+    """
     if not fence:
         return ()
+    covers = [word for folder in hidden if folder.is_dir() for word in ("--tmpfs", str(folder.resolve()))]
     others = ("--tmpfs", str(home.parent), "--bind", str(home), str(home))
-    return (*fence[:-1], *others, fence[-1])
+    return (*fence[:-1], *covers, *others, fence[-1])
 
 
 def _walls(program: str) -> tuple[str, ...]:

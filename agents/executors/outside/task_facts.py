@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from ...learning.advice import notes_paragraphs
 from ..executor import Assignment
 from .agent_spec import AgentSpec
 from .task import TaskModel
+from .warden import remove_home
 
 LONGEST_VARIABLE: Final = 65_536
 """Most bytes of a fact in the environment, where a system allows 128 KiB; the task file has it whole."""
@@ -50,7 +50,7 @@ def agent_home() -> Iterator[Path]:
     try:
         yield home
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        remove_home(home)
 
 
 def _homes() -> Path:

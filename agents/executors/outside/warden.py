@@ -2,8 +2,9 @@
 
 It is run as a file by a bare interpreter, so it imports the standard library only. Its first line of standard input is
 a JSON object: `command`, `variables`, `folder`, `home`, `steps_file`, and the limits. When standard input ends, whoever
-started it is gone, and so is the agent. On standard output it writes a line of JSON for each step that the agent
-reports, `{"step": TEXT}`, and one at the end: `{"end": WHY, "code": STATUS, "output": TAIL}`.
+started it is gone, and so is the agent. On standard output it writes lines of JSON: one before it starts the agent,
+`{"started": true}`, one for each step that the agent reports, `{"step": TEXT}`, and one at the end:
+`{"end": WHY, "code": STATUS, "output": TAIL}`.
 
 Orphans become children of this process (it is their subreaper), so no process escapes by a session of its own.
 """
@@ -30,32 +31,59 @@ POLL_S = 0.05
 TAIL = 8_192
 LONGEST_LINE = 32_768
 """Most bytes of a reported step; the rest of the line is left out, and so it is no step."""
+MOST_OTHERS = 10_000
+"""Most lines of a steps file that are no steps: they are skipped, and whoever writes more is ended."""
 
 
 class Steps:
     """The steps file, read line by line while the agent writes it. It may write anything, or remove it.
 
-    A pipe or a device in its place, which could keep a reader for ever, is not read.
+    A pipe or a device in its place, which could keep a reader for ever, is not read. `number` counts the steps, and
+    `others` the lines that are none.
     """
 
     def __init__(self, file: str, most: int) -> None:
         self.file, self.most = file, most
-        self.offset = self.number = 0
+        self.offset = self.number = self.others = 0
         self.rest = b""
 
-    def read(self) -> Iterator[str]:
-        """Yield the new lines, at most one more than `most` in all."""
+    def read(self, *, is_last: bool = False) -> Iterator[str]:
+        """Yield the new steps, at most `most` in all; if this `is_last`, also that of a line without an end."""
         with suppress(OSError), open(self.file, "rb", buffering=0, opener=_open_at_once) as opened:
             found = os.fstat(opened.fileno())
             end = found.st_size if stat.S_ISREG(found.st_mode) else 0
             opened.seek(self.offset)
-            while self.number <= self.most and self.offset < end and (chunk := opened.read(65_536)):
+            while self.excess() is None and self.offset < end and (chunk := opened.read(65_536)):
                 self.offset += len(chunk)
                 *lines, self.rest = (self.rest + chunk).split(b"\n")
                 self.rest = self.rest[:LONGEST_LINE]
-                for line in lines[: self.most + 1 - self.number]:
-                    self.number += 1
-                    yield line[:LONGEST_LINE].decode("utf-8", "replace")
+                yield from self._steps_of(lines)
+        if is_last and self.rest:
+            yield from self._steps_of([self.rest])
+
+    def excess(self) -> str | None:
+        """The limit that the file exceeds; None if none."""
+        return "steps" if self.number > self.most else "lines" if self.others > MOST_OTHERS else None
+
+    def _steps_of(self, lines: list[bytes]) -> Iterator[str]:
+        for line in lines:
+            if self.excess() is not None:
+                return
+            text = line[:LONGEST_LINE].decode("utf-8", "replace")
+            if is_step(text):
+                self.number += 1
+                if self.number <= self.most:
+                    yield text
+            else:
+                self.others += 1
+
+
+def is_step(line: str) -> bool:
+    """True for a JSON object with a name."""
+    with suppress(ValueError, RecursionError):
+        said = json.loads(line)
+        return isinstance(said, dict) and isinstance(said.get("name"), str) and bool(said["name"].strip())
+    return False
 
 
 def _open_at_once(file: str, flags: int) -> int:
@@ -182,19 +210,17 @@ def watch(agent: Agent, steps: Steps, told: dict[str, Any]) -> str:
                 return why
 
 
-def pass_on(steps: Steps) -> bool:
-    """Tell the steps that were reported since the last time; False if there are more than allowed."""
-    for line in steps.read():
-        if steps.number > steps.most:
-            return False
+def pass_on(steps: Steps, *, is_last: bool = False) -> str | None:
+    """Tell the steps reported since the last time. Returns the limit that their file exceeds; None if none."""
+    for line in steps.read(is_last=is_last):
         tell_starter(step=line)
-    return True
+    return steps.excess()
 
 
 def why_ended(agent: Agent, steps: Steps, told: dict[str, Any], *, is_late: bool) -> str | None:
     """Why the agent's run is over: the limit that it exceeds, or that it ended by itself; None if it goes on."""
-    if not pass_on(steps):
-        return "steps"
+    if (excess := pass_on(steps)) is not None:
+        return excess
     if agent.has_ended():
         return "exited"
     if is_late:
@@ -230,9 +256,28 @@ def play_agent(told: dict[str, Any]) -> None:
     finally:
         agent.end()
     agent.drain()
-    if why == "exited" and not pass_on(steps):
-        why = "steps"
+    if why == "exited":
+        why = pass_on(steps, is_last=True) or why
     tell_starter(end=why, code=agent.code, output=agent.tail.decode("utf-8", "replace"))
+
+
+def remove_home(home: Path) -> None:
+    """Remove an agent's home, also folders that it may not write in any more. What cannot be removed stays."""
+    shutil.rmtree(home, ignore_errors=True)
+    if home.is_symlink():
+        return  # an agent put it there, and it leads to what is not the agent's
+    permit_writing(home)
+    for parent, folders, _ in os.walk(home):
+        for folder in folders:
+            permit_writing(Path(parent, folder))
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def permit_writing(folder: Path) -> None:
+    """Let this user list the folder and write in it, unless it is a link."""
+    with suppress(OSError):
+        if not folder.is_symlink():
+            folder.chmod(stat.S_IRWXU)
 
 
 def main() -> None:
@@ -243,9 +288,10 @@ def main() -> None:
     ctypes.CDLL(None).prctl(SET_SUBREAPER, 1)
     try:
         with suppress(BrokenPipeError):
+            tell_starter(started=True)
             play_agent(told)
     finally:
-        shutil.rmtree(told["home"], ignore_errors=True)
+        remove_home(Path(told["home"]))
 
 
 if __name__ == "__main__":
