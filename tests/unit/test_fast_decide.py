@@ -478,10 +478,26 @@ def test_a_last_round_that_lacked_a_task_of_the_course_does_not_end_it() -> None
     last = plan(store, "s1")
     play(store, last.specs, True, True)
     for tasks, expected in (([template()], "stop"), ([template(), template("t2")], "plan_sweep")):
-        found = last_round(store, views(store), SITE, tasks)
+        found = last_round(store, views(store), SITE, tasks, recorded_as(PLAN))
         step = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, on_trial=(), last=found)
         assert step.what == expected
-    assert last_round(store, views(store), "another", [template()]) is None
+    assert last_round(store, views(store), "another", [template()], recorded_as(PLAN)) is None
+
+
+def test_a_clean_round_of_another_executor_says_nothing_of_what_an_agent_could_improve(tmp_path: Path) -> None:
+    store, first = a_log(), an_agent(tmp_path)
+    (tmp_path / "agent.sh").write_text("true")
+    second = AgentExecutor(read_agent("command:sh agent.sh", tmp_path))
+    players: tuple[Executor, ...] = (PLAN, first)
+    for number, player in enumerate(players):
+        last = plan(store, f"s{number}", executor=player)
+        play(store, last.specs, True, True)
+        for executor in (PLAN, first, second):
+            found = last_round(store, views(store), SITE, [template()], recorded_as(executor))
+            step = decide(
+                views(store), [], rounds=0, course=COURSE, site=SITE, on_trial=(), last=found, executor=executor
+            )
+            assert step.what == ("stop" if executor is player else "plan_sweep")
 
 
 def test_it_stops_where_every_run_of_a_round_is_missing_and_tries_once_more_in_the_next_course() -> None:
