@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from agents.executors.executor import Called
@@ -23,6 +24,7 @@ from agents.learning.evolution import (
 )
 from agents.learning.guidance import LONGEST_GUIDANCE, guidance_budget, instruction_in_force
 from agents.learning.occasions import OccasionPiece
+from agents.learning.reflection import MOST_OF_A_SORT
 from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.transcripts import read_moves
 from eventlog.disowned import read_in_force
@@ -74,6 +76,11 @@ class InstructionPool:
     def instruction_of(self, run: str) -> str:
         """The instruction that a run was given; NONE if none."""
         return next((piece for piece in self.runs[run].applied if piece in self.known), NONE)
+
+    def told_runs(self, piece: str) -> list[str]:
+        """Graded runs that were given an instruction, the newest first."""
+        own = (run for run in self.runs if run in self.rewards and self.instruction_of(run) == piece)
+        return sorted(own, key=lambda run: (_first_graded(self.rewards[run]), run), reverse=True)
 
     def with_known(self, piece: str, text: str) -> InstructionPool:
         """This pool after an answer: a further instruction that was tried. Without a trial it is nobody's parent."""
@@ -226,12 +233,16 @@ def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:
 
 
 def _transcripts(house: House, pool: InstructionPool, piece: str) -> tuple[Transcript, ...]:
-    """Transcripts of runs that were given an instruction, failed and passed in equal numbers as far as there are."""
-    own = [run for run in sorted(pool.runs) if run in pool.rewards and pool.instruction_of(run) == piece]
-    failed, passed = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
-    chosen = [*failed[-(MOST_RUNS // 2) :], *passed[-(MOST_RUNS // 2) :]]
-    found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in chosen)
-    return tuple(each for each in found if each is not None)
+    """Transcripts of the newest runs that were given an instruction, as many failed and passed ones as are told."""
+    own = pool.told_runs(piece)
+    sorts = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
+    return tuple(each for runs in sorts for each in islice(_read_transcripts(house, pool, runs), MOST_OF_A_SORT))
+
+
+def _read_transcripts(house: House, pool: InstructionPool, runs: Sequence[str]) -> Iterator[Transcript]:
+    """Transcripts of the first MOST_RUNS / 2 of these runs, without those that were erased."""
+    found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in runs[: MOST_RUNS // 2])
+    return (each for each in found if each is not None)
 
 
 def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transcript | None:
@@ -240,6 +251,11 @@ def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transc
     except BlobErased:
         return None
     return Transcript(run.run, run.template, run.group, reward.passed, _value(reward), moves)
+
+
+def _first_graded(reward: RewardState) -> int:
+    """The position of a run's first grade, as far as it is known: grading again makes no run newer."""
+    return min([reward.since, *(each.since for each in reward.others)])
 
 
 def _value(reward: RewardState) -> int:
