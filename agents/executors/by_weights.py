@@ -30,8 +30,12 @@ class Loads(Protocol):
 
     @property
     def load(self) -> Callable[[str], None]:
-        """Loads weights. Raises NotServed, WeightsFailure."""
+        """Loads weights: `any_weights` if it has no model, or one elsewhere. Raises NotServed, WeightsFailure."""
         ...
+
+
+def any_weights(_weights: str) -> None:
+    """Load nothing: the agent's model is elsewhere, or it has none, and no weights are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,11 @@ class ByWeights:
         if weights not in self.policies:
             raise NotServed(actual=weights, expected=", ".join(sorted(self.policies)) or "none")
         return self.policies[weights]
+
+
+def plays_weights(executor: Executor) -> bool:
+    """True if a run's weights decide what the executor does: it serves them, or has them loaded."""
+    return isinstance(executor, Serves) or (isinstance(executor, Loads) and executor.load is not any_weights)
 
 
 def refuse_unserved(executor: Executor, artifacts: Iterable[Artifact]) -> None:

@@ -94,19 +94,27 @@ def _of_group(environment: str, template: Template, siblings: Sequence[Transcrip
 def _lesson(
     environment: str, template: Template, passed: Transcript, place: int, failed: Transcript
 ) -> Captured | None:
-    """Actions of the passing run from the parting until it was back on the failing one's way; None if no words."""
+    """Actions of the passing run from the parting until it was back on the failing one's way; None if no words.
+
+    A later step that cannot be said is left out. Without the first one the others would mislead.
+    """
     others = {does(move.step) for move in failed.moves[place:]}
     moves: list[Move] = []
+    said: list[str] = []
     for move in passed.moves[place:]:
         if len(moves) == MOVES or (moves and does(move.step) in others):
             break
-        moves += [move] if move.is_ok else []
-    said = [say_step(move.step, template.instruction) for move in moves]
-    if not said or None in said:
+        words = say_step(move.step, template.instruction) if move.is_ok else None
+        if words is not None:
+            moves.append(move)
+            said.append(words)
+        elif move.is_ok and not moves:
+            return None
+    if not moves:
         return None
     page = page_pattern(moves[0].page)
     where = f"On {page}" if page else "At the start" if place == 0 else "Next"
-    title = clean_text(f"{where}: {', then '.join(filter(None, said))}", LONGEST - 60)
+    title = clean_text(f"{where}: {', then '.join(said)}", LONGEST - 60)
     occasion = Occasion(
         environment=environment,
         type=moves[0].step.type,

@@ -44,7 +44,7 @@ from ..queries.runs import pending_specs
 from ..queries.sweeps import last_round, open_sweeps, rounds_of
 from ..reporter import Reporter
 from ..sweeps.candidates import TrialPool, seeds_for_trials, siblings_for_one, siblings_for_trials, trial_pool
-from ..sweeps.executors import audience_of, describe_executor, plays, recorded_name
+from ..sweeps.executors import audience_of, describe_executor, plays, recorded_as, recorded_name
 from ..sweeps.missing import nothing_graded
 from ..sweeps.plan import first_facts, plan, site_templates
 from ..sweeps.play import make_up, play_sweep
@@ -125,7 +125,7 @@ class Controller:
             course=self.course,
             site=self.site,
             on_trial=pool().names if used.rounds >= FRUITLESS else (),  # `decide` asks from there on
-            last=last_round(self.house.store, views, self.site, self._templates()),
+            last=last_round(self.house.store, views, self.site, self._templates(), recorded_as(self.executor)),
             executor=self.executor,
             now=datetime.now(UTC),
             void=used.void,
@@ -278,7 +278,7 @@ class Controller:
         seeds = min(seeds, seeds_for_trials(pool(), self.course.siblings, self.course.seeds_per_round))
         temperatures = () if audience_of(self.executor) is None else (self.course.temperature_micro,)
         size = RoundSize(seeds, siblings, temperatures)
-        return round_generator(self.house.store, views, self.site, self.course, self._templates(), size)
+        return round_generator(self.house.store, views, self.site, self.course, self._templates(), size, self.executor)
 
     def _play_sweep(self, views: PostgresViews, sweep: SweepPlanned) -> None:
         before = {key: state.status for key, state in candidacies(views).items()}

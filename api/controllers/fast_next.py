@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from agents.executors.by_weights import Serves
+from agents.executors.by_weights import plays_weights
 from agents.executors.executor import Executor
 from agents.learning.memory import build_memory_artifact, forget_everything
 from agents.rollouts.play import PLAN
@@ -143,13 +143,13 @@ def _judged_memories(views: Views, site: str, executor: Executor, weights: str) 
     """Digests of the memories judged on a site. Void verdicts do not count.
 
     What was judged with an agent from outside says nothing of another agent, or of plans, and the other way round.
-    Where the executor serves weights, what was judged with others than these says nothing either.
+    Where the executor plays by weights, what was judged with others than these says nothing either.
     """
     own, name = evaluations_of(views, site), recorded_name(executor)
     is_ours = {each.evaluation for each in own if not is_agent(each.executor)}
     if is_agent(name):
         is_ours = {each.evaluation for each in own if each.executor == name}
-    if isinstance(executor, Serves):
+    if plays_weights(executor):
         is_ours &= {each.evaluation for each in own if each.weights == weights}
     return (each.memory for each in own if each.decision != "void" and each.evaluation in is_ours)
 
@@ -184,8 +184,8 @@ def _is_clean(views: Views, sweep: SweepPlanned) -> bool:
 
 
 def is_played_with(sweep: SweepPlanned, present: Artifact, executor: Executor) -> bool:
-    """True if a sweep used current memory, and current weights where the executor serves them."""
-    is_other = isinstance(executor, Serves) and sweep.artifact.weights != present.weights
+    """True if a sweep used current memory, and current weights where the executor plays by them."""
+    is_other = plays_weights(executor) and sweep.artifact.weights != present.weights
     return sweep.artifact.memory.digest == present.memory.digest and not is_other
 
 

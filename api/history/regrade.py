@@ -28,7 +28,7 @@ from eventlog.store import Append, EventStore, KeyReused, Position
 from projections.contamination import is_contaminated
 from projections.engine.views import PostgresViews, Views
 from projections.rewards import REWARDS
-from projections.runs import RUNS, RunState
+from projections.runs import RUNS, RunState, is_agent
 from projections.verdicts import VERDICTS
 
 from ..house import House
@@ -142,7 +142,12 @@ def _grade(house: House, run: str, version: str, grade: Verifier) -> RewardGrade
 
 
 def conduct_in(store: EventStore, blobs: BlobStore, started: RunStarted, finished: RunFinished) -> Conduct | None:
-    """Conduct of a run, computed from its stream and plan; None if the plan's bytes are gone."""
+    """Conduct of a run, computed from its stream and plan; None if the plan's bytes are gone.
+
+    None for the run of an agent from outside, too: only the agent itself says what it did.
+    """
+    if is_agent(started.executor):
+        return None
     try:
         plan = plan_from(blobs.get(started.plan).body)
     except (BlobErased, BlobMissing):

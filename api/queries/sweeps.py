@@ -43,15 +43,23 @@ def open_sweeps(store: EventStore, views: Views, site: str) -> tuple[SweepPlanne
 
 
 def last_round(
-    store: EventStore, views: Views, site: str, tasks: Iterable[Template], actor: str = CONTROLLER
+    store: EventStore,
+    views: Views,
+    site: str,
+    tasks: Iterable[Template],
+    player: tuple[str | None, str | None],
+    actor: str = CONTROLLER,
 ) -> SweepPlanned | None:
     """The last sweep that an actor planned on a site to learn from, with added siblings.
 
-    None if there is none, or if it lacked any of these tasks, because it says nothing about those.
+    None if there is none, or if it says nothing about these tasks or this player (see `recorded_as`): it lacked any of
+    the tasks, or it was planned for another executor or model.
     """
     name = sweeps_on(views, site).last_round(actor)
     last = None if name is None else whole_sweep(plans_of(store, views, name))
-    held = set() if last is None else {each.template_id for each in last.templates}
+    if last is None or (last.executor, last.model) != player:
+        return None
+    held = {each.template_id for each in last.templates}
     return last if held.issuperset(each.template_id for each in tasks) else None
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Final
 
 from agents.executors.executor import Called
@@ -22,7 +22,9 @@ from agents.learning.evolution import (
     scorecards,
 )
 from agents.learning.guidance import LONGEST_GUIDANCE, guidance_budget, instruction_in_force
+from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import OccasionPiece
+from agents.learning.reflection import MOST_KNOWN, MOST_OF_A_SORT
 from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.transcripts import read_moves
 from eventlog.disowned import read_in_force
@@ -31,6 +33,7 @@ from eventlog.events import PairedRule, PieceTried, SweepPlanned
 from eventlog.store import EventStore
 from projections.engine.views import Views
 from projections.memories import LOOSE
+from projections.pieces import PieceState
 from projections.rewards import REWARDS, RewardState
 from projections.runs import POLICIES, RUNS, RunState
 from projections.taint import left_out
@@ -40,13 +43,17 @@ from ..house import House
 from ..settings import Settings
 from .advisor import Advisor, advisor_of
 from .lessons import plain_rewards
-from .reflect import MOST_RUNS, Question, failing_tasks, lessons_on, record_answer, was_asked
+from .reflect import MOST_RUNS, Question, failing_tasks, record_answer, was_asked
 
 MOST_PROPOSED: Final = 3
 """Most successors asked for after a sweep. All but the last are made from a leader, the last from the front."""
 
 MOST_ON_TRIAL: Final = 12
 """Most instructions of a cluster that have had trials and are still on trial."""
+
+MOST_OVER: Final = MOST_KNOWN
+"""Most instructions of a cluster that are tried no further and may have a successor, the newest ones: as many as a
+request names. Their number grows with the log, and older ones were compared with what is long replaced."""
 
 _POOL: Final = ("promoted", "retired", "candidate")
 """Statuses of the instructions that a successor may be made from. What did harm is left out."""
@@ -61,11 +68,13 @@ _PROMPTED: Final = POLICIES | {"delegation"}
 class InstructionPool:
     """The instructions of a cluster that may have a successor, by id, and the id of the one in force (NONE: none).
 
-    `known` are these and those that did harm, `tried` the trials of the former.
+    `known` are these and those that did harm, as far as they are told, `ids` those of every one of the cluster, and
+    `tried` the trials of the first.
     """
 
     texts: Mapping[str, str]
     known: Mapping[str, str]
+    ids: Collection[str]
     present: str
     tried: Sequence[PieceTried]
     runs: Mapping[str, RunState]
@@ -73,7 +82,12 @@ class InstructionPool:
 
     def instruction_of(self, run: str) -> str:
         """The instruction that a run was given; NONE if none."""
-        return next((piece for piece in self.runs[run].applied if piece in self.known), NONE)
+        return next((piece for piece in self.runs[run].applied if piece in self.ids), NONE)
+
+    def told_runs(self, piece: str) -> list[str]:
+        """Graded runs that were given an instruction, the newest first."""
+        own = (run for run in self.runs if run in self.rewards and self.instruction_of(run) == piece)
+        return sorted(own, key=lambda run: (_first_graded(self.rewards[run]), run), reverse=True)
 
     def with_known(self, piece: str, text: str) -> InstructionPool:
         """This pool after an answer: a further instruction that was tried. Without a trial it is nobody's parent."""
@@ -129,15 +143,14 @@ def _questions(
     because it is longer than its settings allow, would else take it forever, and so would one that is tried no
     further. So cluster and numbers are the same after a learner was killed.
     """
-    taken = Counter(
-        (state.occasion.get("cluster"), state.title)
-        for state in views.find(LOOSE["instruction"]).values()
-        if (state.status, state.occasion.get("environment")) == ("candidate", sweep.environment) and state.treated.k
-    )
-    promoted, most = _lessons(house, views, sweep, _POOL[:1]), longest_instruction(house.settings, sweep)
+    every, most = views.find(LOOSE["instruction"]), longest_instruction(house.settings, sweep)
     for task in failing_tasks(sweep, graded):
         cluster = task.template.cluster
-        room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken[cluster, _present(promoted, cluster, most)])
+        held = _of_cluster(every, sweep.environment, cluster)
+        present = _present(_read(house, _with(held, "promoted")), most)
+        tried = [each for each in _with(held, "candidate") if each.treated.k and each.title == present]
+        taken = sum(each.occasion.get("cluster") == cluster for each in tried)
+        room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken)
         if room > 0:
             runs = enumerate(tuple(reversed(task.runs))[:room])
             return [(number, Question(task.template, run)) for number, run in runs if not was_asked(house.store, run)]
@@ -185,18 +198,28 @@ def instruction_pool(
     graded: Mapping[str, RewardState],
     most: int = LONGEST_GUIDANCE,
 ) -> InstructionPool:
-    """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs."""
-    cluster = question.template.cluster
-    promoted, others, harmful = (
-        _of_cluster(_lessons(house, views, sweep, statuses), cluster) for statuses in (_POOL[:1], _POOL[1:], _HARMFUL)
-    )
-    texts = {each.piece: each.text for each in (*promoted, *others)}
-    known = texts | {each.piece: each.text for each in harmful}
+    """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs.
+
+    Of those that are neither in force nor on trial in its place, MOST_OVER are in it, and of those that did harm as
+    many are known. The content and the trials of no others are read.
+    """
+    held = _of_cluster(views.find(LOOSE["instruction"]), sweep.environment, question.template.cluster)
+    read = _read(house, _with(held, "promoted"))
+    present = _present(read, most)
+    on_trial = [each for each in _with(held, "candidate") if each.title == present]
+    going = {present, *(each.piece for each in on_trial)}
+    parents = [*on_trial, *_newest(each for each in _with(held, *_POOL) if each.piece not in going)]
+    parents += [each for each in held if each.piece == present]
+    harmful = _newest(_with(held, *_HARMFUL))
+    read |= _read(house, (each for each in (*parents, *harmful) if each.piece not in read))
+    found = (parents, harmful)
+    texts, known = ({each.piece: read[each.piece].text for each in part if each.piece in read} for part in found)
     tried = tuple(event for piece in sorted(texts) for event in _trials_of(house.store, piece))
     own = {spec.spec_id for spec in sweep.specs if spec.template == question.template.template_id} & graded.keys()
     wanted = {*own, *(run for event in tried for run in (event.run, *event.control_runs))} - left_out(views).keys()
     runs, rewards = views.pick(RUNS, wanted), views.pick(REWARDS, wanted)
-    return InstructionPool(texts, known, _present(promoted, cluster, most), tried, runs, rewards)
+    ids = {each.piece for each in held}
+    return InstructionPool(texts, texts | known, ids, present, tried, runs, rewards)
 
 
 def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
@@ -206,17 +229,30 @@ def longest_instruction(settings: Settings, sweep: SweepPlanned) -> int:
     return guidance_budget(wording_budget(settings.policy_wording))
 
 
-def _lessons(house: House, views: Views, sweep: SweepPlanned, statuses: Collection[str]) -> list[OccasionPiece]:
-    return lessons_on(house, views, sweep.environment, statuses, ("instruction",))
+def _of_cluster(states: Mapping[str, PieceState], environment: str, cluster: str) -> list[PieceState]:
+    """Instructions that tasks of a cluster may be told."""
+    own = (each for each in states.values() if each.occasion.get("environment") == environment)
+    return [each for each in own if each.occasion.get("cluster") in {None, cluster}]
 
 
-def _present(promoted: Iterable[OccasionPiece], cluster: str, most: int) -> str:
+def _with(held: Iterable[PieceState], *statuses: str) -> list[PieceState]:
+    return [each for each in held if each.status in statuses]
+
+
+def _newest(held: Iterable[PieceState]) -> list[PieceState]:
+    """MOST_OVER of these at most: those that were proposed or tried last."""
+    return sorted(held, key=lambda each: (each.last_at, each.piece), reverse=True)[:MOST_OVER]
+
+
+def _read(house: House, held: Iterable[PieceState]) -> dict[str, OccasionPiece]:
+    """Instructions with their content, by id. Erased ones are left out."""
+    pieces = (load_piece(state, content_reader(house.blobs)) for state in held)
+    return {piece.piece: piece for piece in pieces if isinstance(piece, OccasionPiece)}
+
+
+def _present(promoted: Mapping[str, OccasionPiece], most: int) -> str:
     """The id of a cluster's instruction in force; NONE if there is none."""
-    return next((each.piece for each in instruction_in_force(_of_cluster(promoted, cluster), most)), NONE)
-
-
-def _of_cluster(lessons: Iterable[OccasionPiece], cluster: str) -> list[OccasionPiece]:
-    return [each for each in lessons if each.occasion.cluster in {None, cluster}]
+    return next((each.piece for each in instruction_in_force(promoted.values(), most)), NONE)
 
 
 def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:
@@ -226,12 +262,16 @@ def _trials_of(store: EventStore, piece: str) -> Iterator[PieceTried]:
 
 
 def _transcripts(house: House, pool: InstructionPool, piece: str) -> tuple[Transcript, ...]:
-    """Transcripts of runs that were given an instruction, failed and passed in equal numbers as far as there are."""
-    own = [run for run in sorted(pool.runs) if run in pool.rewards and pool.instruction_of(run) == piece]
-    failed, passed = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
-    chosen = [*failed[-(MOST_RUNS // 2) :], *passed[-(MOST_RUNS // 2) :]]
-    found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in chosen)
-    return tuple(each for each in found if each is not None)
+    """Transcripts of the newest runs that were given an instruction, as many failed and passed ones as are told."""
+    own = pool.told_runs(piece)
+    sorts = ([run for run in own if pool.rewards[run].passed is wanted] for wanted in (False, True))
+    return tuple(each for runs in sorts for each in islice(_read_transcripts(house, pool, runs), MOST_OF_A_SORT))
+
+
+def _read_transcripts(house: House, pool: InstructionPool, runs: Sequence[str]) -> Iterator[Transcript]:
+    """Transcripts of the first MOST_RUNS / 2 of these runs, without those that were erased."""
+    found = (_read_transcript(house, pool.runs[run], pool.rewards[run]) for run in runs[: MOST_RUNS // 2])
+    return (each for each in found if each is not None)
 
 
 def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transcript | None:
@@ -240,6 +280,11 @@ def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transc
     except BlobErased:
         return None
     return Transcript(run.run, run.template, run.group, reward.passed, _value(reward), moves)
+
+
+def _first_graded(reward: RewardState) -> int:
+    """The position of a run's first grade, as far as it is known: grading again makes no run newer."""
+    return min([reward.since, *(each.since for each in reward.others)])
 
 
 def _value(reward: RewardState) -> int:

@@ -9,14 +9,14 @@ from agents.learning.applied_words import say_promoted
 from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript, contrast
 from agents.learning.memory import content_reader, load_piece
-from agents.learning.occasions import OccasionPiece
+from agents.learning.occasions import WHOLE_TEXTS, OccasionPiece
 from agents.learning.transfer import transfer
 from agents.rollouts.transcripts import read_moves
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, Spec, SweepPlanned
 from projections.contamination import contaminated_runs
 from projections.engine.views import Views
-from projections.memories import candidacies
+from projections.memories import candidacies, piece_kind
 from projections.rewards import REWARDS, RewardState
 from projections.runs import RUNS
 from projections.taint import left_out
@@ -78,8 +78,12 @@ def _transfer_lessons(
 ) -> tuple[Captured, ...]:
     """What was promoted, for the sweep's failing tasks: lessons of other clusters, and changes of plans in words."""
     failed = {spec.template: spec.spec_id for spec in reversed(sweep.specs) if _has_failed(graded, spec)}
+    if not failed:
+        return ()
     states = candidacies(views)
-    promoted = (state for state in states.values() if state.status == "promoted")
+    promoted = (
+        state for state in states.values() if state.status == "promoted" and piece_kind(state) not in WHOLE_TEXTS
+    )
     decided = {key for key, state in states.items() if state.status != "candidate"}
     loaded = (load_piece(state, content_reader(house.blobs)) for state in promoted)
     pieces = [piece for piece in loaded if piece is not None]

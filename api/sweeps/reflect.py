@@ -11,7 +11,7 @@ from agents.executors.executor import Called
 from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript
 from agents.learning.memory import content_reader, load_piece
-from agents.learning.occasions import OccasionPiece
+from agents.learning.occasions import WHOLE_TEXTS, OccasionPiece
 from agents.learning.reflection import read_lesson, reflection_request
 from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.facts import call_facts
@@ -161,7 +161,7 @@ def was_asked(store: EventStore, run: str) -> bool:
 
 
 def lessons_on(
-    house: House, views: Views, environment: str, statuses: Collection[str], kinds: Iterable[PieceKind] = tuple(LOOSE)
+    house: House, views: Views, environment: str, statuses: Collection[str], kinds: Iterable[PieceKind]
 ) -> list[OccasionPiece]:
     """Pieces of these kinds without a change of an environment, with one of these statuses. Erased ones are left out.
 
@@ -182,5 +182,6 @@ def _clusters_on_trial(house: House, views: Views, sweep: SweepPlanned) -> froze
 
 
 def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:
-    found = lessons_on(house, views, environment, ("candidate", "promoted"))
+    kinds = tuple(kind for kind in LOOSE if kind not in WHOLE_TEXTS)
+    found = lessons_on(house, views, environment, ("candidate", "promoted"), kinds)
     return [lesson.text for lesson in found if lesson.is_in_words]

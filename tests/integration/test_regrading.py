@@ -21,6 +21,8 @@ from api.course import Course
 from api.datasets import freeze
 from api.errors import Unknown
 from api.history.regrade import ended_runs_of, regrade_runs
+from api.history.whatif.definitions import RewardDefinition
+from api.history.whatif.revalue import revalue
 from api.house import House
 from eventlog.blobs import Blob
 from eventlog.events import AnyEvent, RewardGraded, SeedsRule, SftQuery
@@ -193,6 +195,29 @@ def test_in_an_environment_that_is_not_built_in_what_its_oracle_said_is_weighed_
     assert (found.outcome, found.passed, found.score, found.before_score) == ("graded", passed, MICRO * passed, fine)
     (again,) = regrade_runs(house, "oracle-1", [run])
     assert (again.outcome, again.passed, again.score) == ("graded", passed, fine)
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+def test_steps_that_only_an_agent_of_ones_own_reports_earn_nothing_when_its_run_is_graded_again(
+    empty_house: House, is_own: bool
+) -> None:
+    house, run, shaping = empty_house, "x__own", None if is_own else "shaped-1"
+    start = started(run, "x__9", executor="agent" if is_own else "policy")
+    task = start.task_spec.model_copy(update={"environment": "elsewhere", "success_conditions": ("oracle:own",)})
+    plan, end = house.blobs.put([Blob("application/json", b"[]"), Blob("application/json", b"[ ]")])
+    begun = start.model_copy(update={"task_spec": task, "plan": plan})
+    step = sample("StepTaken", run=run, index=0, outcome="ok")
+    terms = {"score": 0, "lambda_per_dollar": 1, "penalty": None, "process": None, "progress": None}
+    unknown = {"cost": None, "value": None, "shaping": None, "shaped": None}
+    reward = graded(run, "x__9", passed=False, version="oracle-1", terms=terms, **unknown)
+    told(house, run, begun, step, finished(run=run, end_state=end), reward)
+    (found,) = regrade_runs(house, "outcome-1", [run])
+    assert found.outcome == "graded"
+    again = rewards_of(house, run)[-1]
+    assert (again.shaping, again.terms.process is None, again.terms.progress is None) == (shaping, is_own, is_own)
+    told(house, run, again.model_copy(update={"shaping": "shaped-1"}))  # as a log of before has it
+    would = revalue(house.store, house.blobs, RewardDefinition(pass_score=0), house.store.head()).rewards
+    assert [each.shaping for _, each in sorted(would.items())] == [None, shaping, shaping]
 
 
 class Astray(EnvClient):

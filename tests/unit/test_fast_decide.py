@@ -3,13 +3,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
 from agents.executors.by_weights import ByWeights
 from agents.executors.executor import Executor
+from agents.executors.outside.agent_spec import read_agent
+from agents.executors.outside.executor import AgentExecutor
 from agents.learning.memory import EVERY_KIND, build_memory_artifact, forget_everything
 from agents.learning.piece_content import content_bytes
 from agents.rewards import compute_reward
@@ -25,6 +28,7 @@ from api.queries.facts import require
 from api.queries.runs import ended_runs, pending_specs
 from api.queries.sweeps import last_round, rounds_of
 from api.sweeps.candidates import TrialPool, siblings_for_trials, trial_pool
+from api.sweeps.executors import recorded_as
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -97,14 +101,28 @@ def point(store: MemoryStore, artifact: Artifact) -> None:
 
 
 def plan(
-    store: MemoryStore, name: str, runs: int = 2, *, candidate: str | None = None, by: str = "controller"
+    store: MemoryStore,
+    name: str,
+    runs: int = 2,
+    *,
+    candidate: str | None = None,
+    by: str = "controller",
+    executor: Executor = PLAN,
 ) -> SweepPlanned:
-    """A sweep with today's memory; the last of its runs carries the candidate."""
+    """A sweep with today's memory for an executor; the last of its runs carries the candidate."""
     carried = [None] * (runs - 1) + [candidate]
     specs = tuple(spec(f"r{index}", sweep=name, candidate=each) for index, each in enumerate(carried))
     artifact = build_memory_artifact(views(store), "base")[0]
+    recorded, model = recorded_as(executor)
     event = SweepPlanned(
-        sweep=name, environment=SITE, templates=(template(),), specs=specs, artifact=artifact, rng_seed=7
+        sweep=name,
+        environment=SITE,
+        templates=(template(),),
+        specs=specs,
+        artifact=artifact,
+        rng_seed=7,
+        executor=recorded,
+        model=model,
     )
     store.append([Append(f"sweep/{name}", (event,), by)])
     return event
@@ -460,10 +478,26 @@ def test_a_last_round_that_lacked_a_task_of_the_course_does_not_end_it() -> None
     last = plan(store, "s1")
     play(store, last.specs, True, True)
     for tasks, expected in (([template()], "stop"), ([template(), template("t2")], "plan_sweep")):
-        found = last_round(store, views(store), SITE, tasks)
+        found = last_round(store, views(store), SITE, tasks, recorded_as(PLAN))
         step = decide(views(store), [last], rounds=0, course=COURSE, site=SITE, on_trial=(), last=found)
         assert step.what == expected
-    assert last_round(store, views(store), "another", [template()]) is None
+    assert last_round(store, views(store), "another", [template()], recorded_as(PLAN)) is None
+
+
+def test_a_clean_round_of_another_executor_says_nothing_of_what_an_agent_could_improve(tmp_path: Path) -> None:
+    store, first = a_log(), an_agent(tmp_path)
+    (tmp_path / "agent.sh").write_text("true")
+    second = AgentExecutor(read_agent("command:sh agent.sh", tmp_path))
+    players: tuple[Executor, ...] = (PLAN, first)
+    for number, player in enumerate(players):
+        last = plan(store, f"s{number}", executor=player)
+        play(store, last.specs, True, True)
+        for executor in (PLAN, first, second):
+            found = last_round(store, views(store), SITE, [template()], recorded_as(executor))
+            step = decide(
+                views(store), [], rounds=0, course=COURSE, site=SITE, on_trial=(), last=found, executor=executor
+            )
+            assert step.what == ("stop" if executor is player else "plan_sweep")
 
 
 def test_it_stops_where_every_run_of_a_round_is_missing_and_tries_once_more_in_the_next_course() -> None:
@@ -531,6 +565,34 @@ def test_memory_held_with_other_weights_is_judged_with_those_of_today_by_who_ser
     point(store, forget_everything("c" * 64)[0])
     found = [decided(store, executor=each).what for each in (ByWeights({}), PLAN)]
     assert found == ["open_evaluation", "plan_sweep"]
+
+
+def an_agent(folder: Path, **changes: Any) -> AgentExecutor:
+    """An agent of one's own; with `load` it is before a model that has the weights of the run."""
+    (folder / "mine.py").write_text("def play(task):\n    pass\n")
+    return AgentExecutor(read_agent("python:mine:play", folder), **changes)
+
+
+def test_memory_held_with_other_weights_is_judged_with_those_of_today_by_an_agent_before_them(tmp_path: Path) -> None:
+    store, challenger = promoted()
+    before_weights, alone = an_agent(tmp_path, load=[].append), an_agent(tmp_path)
+    name, _model = recorded_as(alone)
+    open_one(store, "eval-1", challenger, executor=name)
+    settle(store, "eval-1", challenger)
+    assert decided(store, executor=before_weights).what == "plan_sweep"
+    point(store, forget_everything("c" * 64)[0])
+    found = [decided(store, executor=each).what for each in (before_weights, alone)]
+    assert found == ["open_evaluation", "plan_sweep"]
+
+
+def test_a_round_of_other_weights_says_nothing_of_todays_to_an_agent_before_them(tmp_path: Path) -> None:
+    store = a_log()
+    before_weights, alone = an_agent(tmp_path, load=[].append), an_agent(tmp_path)
+    sweep = plan(store, "s1", executor=alone)
+    play(store, sweep.specs, True, True)
+    point(store, forget_everything("c" * 64)[0])
+    found = [decided(store, sweep, executor=each).what for each in (before_weights, alone)]
+    assert found == ["plan_sweep", "stop"]
 
 
 @pytest.mark.parametrize("passed", [True, False])

@@ -73,6 +73,14 @@ def test_nothing_is_said_of_groups_that_ended_alike_of_runs_of_pictures_or_of_st
     assert texts(told("good", NEWS, passed=True, bad=NEWS), told("bad", SEND, passed=False)) == []
 
 
+def test_a_later_step_that_cannot_be_said_is_left_out_and_a_first_one_leaves_no_lesson() -> None:
+    there, failed = step("click_at", "", "3,4"), told("bad", SEND, passed=False)
+    (said,) = texts(told("good", TAB, there, NEWS, there, THING, passed=True), failed)
+    links = (f"follow the link '{each}'" for each in ("Appointment", "News", "Dentist no. *"))
+    assert said.startswith(f"On /at/*: {', then '.join(links)}.")
+    assert texts(told("good", there, TAB, NEWS, passed=True), failed) == []
+
+
 def test_the_passing_sibling_that_went_along_for_longest_is_compared() -> None:
     far = told("aaa", NEWS, LIST, passed=True)
     assert texts(far, GOOD, BAD) == texts(GOOD, BAD)

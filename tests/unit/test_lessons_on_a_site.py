@@ -1,4 +1,4 @@
-"""Lessons on a site: of the other pieces of memory, no content is read."""
+"""Lessons on a site: of pieces of memory that nothing is learned from, no content is read."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
+from agents.learning.memory import EVERY_KIND
 from agents.learning.memory_file import MemoryFileEntry
+from agents.rewards import compute_reward
+from api.sweeps.lessons import lessons_from
 from api.sweeps.reflect import lessons_on
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import Occasion, PairedRule, PieceKind
-from tests.unit.test_agent_samples import a_store, add, views
+from eventlog.events import Occasion, PairedRule, PieceKind, PieceTried, SeedsRule, SweepPlanned, Usage
+from projections.memories import candidacies
+from tests.unit.test_agent_samples import BOOK, EMPTY, a_store, add, finished, spec, started, template, views
+
+USAGE = Usage(actions=1, wall_microseconds=1, input_tokens=0, output_tokens=0)
 
 HERE = Occasion(environment="quay", type="navigate", intent="", page="", cluster="boats")
 ELSEWHERE = HERE.model_copy(update={"environment": "shop"})
@@ -35,3 +41,33 @@ def test_the_content_of_other_kinds_and_other_sites_is_not_read(kinds: tuple[Pie
     found = lessons_on(house, views(store), "quay", ("candidate",), kinds)
     assert [each.text for each in found] == [f"{kind} on quay" for kind in kinds]
     assert lessons_on(house, views(store), "quay", ("promoted",), kinds) == []
+
+
+@pytest.mark.parametrize(("passed", "kind"), [(True, "exemplar"), (False, "skill"), (False, "instruction")])
+def test_what_was_promoted_is_read_only_for_tasks_that_failed_and_only_where_it_may_be_a_lesson(
+    *, passed: bool, kind: PieceKind
+) -> None:
+    store, planned = a_store(), spec("r0")
+    entry = lesson(kind, HERE.model_copy(update={"environment": "marketplace"}))
+    add(store, f"{kind}/{entry.piece}", entry.event(SeedsRule()))
+    for number in range(3):
+        won = PieceTried(
+            piece=entry.piece,
+            kind=kind,
+            run=f"t{number}",
+            control_runs=(),
+            control_successes=0,
+            won=True,
+            withheld=False,
+        )
+        add(store, f"{kind}/{entry.piece}", won)
+    assert {state.status for state in candidacies(views(store)).values()} == {"promoted"}
+    reward = compute_reward(planned.spec_id, planned.group_id, 0, (), USAGE, BOOK, passed=passed, conduct=None)
+    add(store, f"run/{planned.spec_id}", started(planned), finished(planned), reward)
+    sweep = SweepPlanned(
+        sweep="s1", environment="marketplace", templates=(template(),), specs=(planned,), artifact=EMPTY, rng_seed=0
+    )
+    house: Any = SimpleNamespace(blobs=MemoryBlobs(), store=store, views=lambda: views(store))
+    head = store.head()
+    lessons_from(house, sweep, PairedRule(), EVERY_KIND)
+    assert store.head() == head

@@ -22,6 +22,7 @@ from ...envs.contract import Instance
 from ...envs.errors import EnvironmentFailure
 from ...learning.advice import READERS, Audience, notes_paragraphs
 from ...models.model import Model
+from ..by_weights import any_weights
 from ..executor import Assignment, ExecutedStep, Execution, PassedOn, Verified, Watch, no_verification
 from ..open_actions import open_step
 from ..policy import Opening
@@ -30,7 +31,7 @@ from ..surface import OpenSurface, Surface
 from .action_access import serve_actions
 from .agent_spec import AgentSpec
 from .fence import run_fence
-from .model_access import ModelAccess, any_weights, no_model
+from .model_access import ModelAccess, no_model
 from .reports import read_report
 from .task import TaskModel
 from .task_facts import AgentLimits, Player, agent_home, task_facts, warden_facts

@@ -29,7 +29,3 @@ class ModelAccess(Protocol):
 def no_model(_advice: str, _weights: str) -> AbstractContextManager[ModelAccess | None]:
     """No model endpoint."""
     return nullcontext(None)
-
-
-def any_weights(_weights: str) -> None:
-    """Load nothing: the agent's model is elsewhere, or it has none, and no weights are refused."""
