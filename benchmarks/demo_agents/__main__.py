@@ -43,6 +43,7 @@ class Part(StrEnum):
     RULES = "rules"
     MINIWOB = "miniwob"
     POLICY = "policy"
+    ALONE = "policy-alone"
     CLICKS = "clicks"
 
 
@@ -69,16 +70,15 @@ def main(
         with open_tabs(Settings().browser) as tabs:
             found = measured([partial(open_page, name, tabs) for name in names], sizes)
         tell(Part.MINIWOB, found, _minutes(began), note_of(sizes, quick=quick), write=write)
-    if Part.POLICY in parts:
+    for part in (each for each in (Part.POLICY, Part.ALONE) if each in parts):
         from .policy import Effort, measured_policy  # noqa: PLC0415 the other parts need no training libraries
         from .policy import quick as small  # noqa: PLC0415
 
         began, effort = time.perf_counter(), small() if quick else Effort()
         place = (folder / "quick" if quick else folder).resolve()
         place.mkdir(parents=True, exist_ok=True)
-        found, adapted = measured_policy(place, effort, TerminalReporter())
-        note = f"{note_of(effort.sizes, quick=quick)} {adapted}"
-        tell(Part.POLICY, found, _minutes(began), note, BRIEF_BUDGET, write=write)
+        found, adapted = measured_policy(place, effort, TerminalReporter(), is_alone=part is Part.ALONE)
+        tell(part, found, _minutes(began), f"{note_of(effort.sizes, quick=quick)} {adapted}", BRIEF_BUDGET, write=write)
     if Part.CLICKS in parts:
         from .clicking import ClickEffort, measured_clicks, quick_clicks  # noqa: PLC0415 as above
 

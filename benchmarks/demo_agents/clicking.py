@@ -33,11 +33,12 @@ from benchmarks.resuming import house_on, server_in, train_once
 from eventlog.events import Lora, PieceKind, SftConfig, SftQuery
 from eventlog.weights_folder import Base
 
-from .click_school import demonstrate_clicks
+from .click_school import TASKS, demonstrate_clicks
 from .learning import ABLATIONS, Case, Measured, Sizes, measure, project_of, reflecting
 from .policy import ACTOR, BASE
 
 JUDGED: Final = {
+    "click-test": "other label",
     "click-dialog": "other label",
     "click-dialog-2": "other label of one in three",
     "focus-text": "field without a label",
@@ -46,7 +47,7 @@ JUDGED: Final = {
 """Tasks by name, with what is in the way of a click by words; the last one has no words to click."""
 
 UNCURED: Final = "click-color"
-PROPOSED: Final = ("Close", "Submit", "field 1", "Help", "Click Me!")
+PROPOSED: Final = ("Click Me!", "Close", "field 1", "Submit")
 LESSONS: Final = tuple(f"At the start: {say_step(open_step(CLICK.name, name), name)}." for name in PROPOSED)
 """Sentences that a model might propose, at most one of which helps with a task."""
 
@@ -54,17 +55,17 @@ TOGETHER: Final[dict[str, frozenset[PieceKind]]] = {"contrast and reflection": f
 ALONE: Final = {lessons: ABLATIONS[lessons] for lessons in ("contrast alone", "reflection alone")}
 KINDS: Final = TOGETHER | ALONE
 MOST_STEPS: Final = 3
-SIZES: Final = Sizes(found=8, tried=8, sealed=40, rounds=4)
-SFT: Final = SftConfig(steps=40, learning_rate="0.0003", rows_per_step=8, threads=2, lora=Lora(rank=16, alpha=32))
+SIZES: Final = Sizes(found=8, tried=8, sealed=40, rounds=9)
+SFT: Final = SftConfig(steps=48, learning_rate="0.0005", rows_per_step=8, threads=2, lora=Lora(rank=16, alpha=32))
 
 
 @dataclass(frozen=True, slots=True)
 class ClickEffort:
     """Demonstrations of each task of the school, and what is judged. At `temperature_micro` it learns."""
 
-    shown: int = 160
+    shown: int = 96
     sizes: Sizes = SIZES
-    at_once: int = 16
+    at_once: int = 32
     temperature_micro: int = 1_000_000
     sft: SftConfig = SFT
 
@@ -103,7 +104,7 @@ def measured_clicks(
                 reporter.say(f"{found[-1]}")
     return found, (
         f"SmolLM2-135M-Instruct, adapted by {effort.sft.steps} steps of {effort.sft.rows_per_step} rows on {rows} "
-        f"demonstrations on two other tasks."
+        f"demonstrations on {len(TASKS)} other tasks."
     )
 
 

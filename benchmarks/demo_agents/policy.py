@@ -61,7 +61,7 @@ class Effort:
     told: int = 4
     sizes: Sizes = SIZES
     judged: tuple[DeskKind, ...] = JUDGED
-    at_once: int = 16
+    at_once: int = 32
     temperature_micro: int = 300_000
     sft: SftConfig = SFT
 
@@ -81,7 +81,9 @@ def quick() -> Effort:
     )
 
 
-def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[list[Measured], str]:
+def measured_policy(
+    folder: Path, effort: Effort, reporter: Reporter, *, is_alone: bool = False
+) -> tuple[list[Measured], str]:
     """Adapt the base on the school's sites, and measure each judged site; with what it was adapted on, in words.
 
     Each site is learned by each kinds of lessons in a project of its own, so that none knows what another found.
@@ -93,7 +95,7 @@ def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[l
         weights, rows = adapt(house, base, effort, reporter)
         model = f"{PREFIX}{base.path}"
         with executor_of(Way.POLICY, house.settings, model=model, folder_of=folders_of(house)) as executor:
-            for lessons, desk in todo(effort.judged):
+            for lessons, desk in todo(effort.judged, is_alone=is_alone):
                 project = project_of(desk.words.site, KINDS[lessons])
                 with (
                     house_on(server, folder, project, **wordings) as own,
@@ -108,10 +110,10 @@ def measured_policy(folder: Path, effort: Effort, reporter: Reporter) -> tuple[l
     )
 
 
-def todo(judged: tuple[DeskKind, ...]) -> Iterator[tuple[str, DeskKind]]:
-    """Kinds of lessons by name, and the site that is learned by them."""
-    yield from product(TOGETHER, judged)
-    yield from product(ALONE, [desk for desk in judged if desk.obstacles != CONTROL])
+def todo(judged: tuple[DeskKind, ...], *, is_alone: bool) -> Iterator[tuple[str, DeskKind]]:
+    """Kinds of lessons by name, each of them alone or all together, and the site that is learned by them."""
+    curable = [desk for desk in judged if desk.obstacles != CONTROL]
+    yield from product(ALONE, curable) if is_alone else product(TOGETHER, judged)
 
 
 def adapt(house: House, base: Base, effort: Effort, reporter: Reporter) -> tuple[str, int]:

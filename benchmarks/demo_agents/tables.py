@@ -36,14 +36,12 @@ def tell(part: str, found: Sequence[Measured], minutes: float, note: str, budget
     if write:
         lines = [note, "", f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
         counted = f"{figures['runs']:,.0f} runs and {figures['calls']:,.0f} calls of learning, {minutes:.0f} minutes."
-        control = f"On the control {summary(found)}."
-        section(PAGE, "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), "", counted, control]), part)
+        control = [f"On the control {summary(found)}."] if any(each.is_control for each in found) else []
+        section(PAGE, "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), "", counted, *control]), part)
     first = found[0].lessons
-    targets: dict[str, float | Target] = {
-        f"{first}, after": at_least(0.9),
-        "control, promoted": at_most(0.015),
-        "most bytes told": at_most(budget),
-    }
+    targets: dict[str, float | Target] = {f"{first}, after": at_least(0.9), "most bytes told": at_most(budget)}
+    if "control, promoted" in figures:
+        targets["control, promoted"] = at_most(0.015)
     report(f"demo-agents, {part}", figures, targets, intervals=spans)
 
 
@@ -67,11 +65,11 @@ def figures_of(found: Sequence[Measured]) -> tuple[dict[str, float], dict[str, t
         runs = sum(each.sealed for each in own)
         put(f"{lessons}, before", sum(each.before for each in own), runs)
         put(f"{lessons}, after", sum(each.after for each in own), runs)
-    promoted, tried = _on_control(found)
-    figures["control, tried"] = float(tried)
-    put("control, promoted", promoted, tried)
-    control = [each for each in found if each.is_control]
-    put("control, after", sum(each.after for each in control), sum(each.sealed for each in control))
+    if control := [each for each in found if each.is_control]:
+        promoted, tried = _on_control(found)
+        figures["control, tried"] = float(tried)
+        put("control, promoted", promoted, tried)
+        put("control, after", sum(each.after for each in control), sum(each.sealed for each in control))
     return figures, spans
 
 

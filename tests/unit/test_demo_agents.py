@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 import pytest
 
 from agents.envs.miniwob.view import View, VisibleElement
 from agents.learning.advice import advice_paragraph
 from agents.models.model import ChatMessage, CompletionRequest
+from benchmarks.demo_agents.click_school import FRAMES as FRAMES_AT_SCHOOL
 from benchmarks.demo_agents.click_school import NAMES as NAMES_AT_SCHOOL
+from benchmarks.demo_agents.click_school import SIGNS as SIGNS_AT_SCHOOL
 from benchmarks.demo_agents.click_school import TASKS as TASKS_AT_SCHOOL
-from benchmarks.demo_agents.click_school import lecture_of
+from benchmarks.demo_agents.click_school import UNNAMED as UNNAMED_AT_SCHOOL
+from benchmarks.demo_agents.click_school import Lecture, lecture_of
 from benchmarks.demo_agents.clicking import JUDGED as CLICKED
 from benchmarks.demo_agents.clicking import KINDS as PAGE_KINDS
 from benchmarks.demo_agents.clicking import PROPOSED
@@ -92,43 +96,48 @@ def test_the_policy_is_judged_on_sites_whose_names_and_words_it_was_not_trained_
         assert told.isdisjoint({desk.words.prerequisite, desk.words.confirm[1], *desk.words.moved})
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_is_clicked_at_school_follows_from_what_the_page_shows_and_the_lessons_say(seed: int) -> None:
-    labels = NAMES_AT_SCHOOL[:12]
-    shown = tuple(VisibleElement(kind="button", box=(0, 0, 1, 1), at=(0, 0), text=text) for text in labels)
-    lecture = lecture_of(View(instruction=f'Click on the "{labels[0]}" button.', shown=shown), seed)
+LABELS: Final = NAMES_AT_SCHOOL[:12]
+SHOWN: Final = tuple(VisibleElement(kind="button", box=(0, 0, 1, 1), at=(0, 0), text=text) for text in LABELS)
+ASKED: Final = f'Click on the "{LABELS[0]}" button.'
+LECTURES: Final = [lecture_of(View(instruction=ASKED, shown=SHOWN), seed) for seed in range(120)]
+
+
+@pytest.mark.parametrize("lecture", LECTURES)
+def test_what_is_clicked_at_school_follows_from_what_the_page_shows_and_the_lessons_say(lecture: Lecture) -> None:
     named = [name for name in NAMES_AT_SCHOOL if any(f"'{name}'" in line for line in lecture.advice)]
-    assert lecture.clicked == labels[0]
-    if lecture.called == labels[0]:
-        assert labels[0] not in named
+    assert lecture.clicked == LABELS[0]
+    if LABELS[0] in lecture.instruction:
+        assert LABELS[0] not in named
     else:
-        assert lecture.called not in {*labels, *named}
-        assert [name for name in named if name in labels] == [labels[0]]
+        assert not any(f'"{label}"' in lecture.instruction for label in LABELS)
+        assert [name for name in named if name in LABELS] == [LABELS[0]]
 
 
 def test_demonstrations_at_school_are_of_every_kind() -> None:
-    view = View(instruction='Click on the "Okay" button.', shown=())
-    lectures = [lecture_of(view, seed) for seed in range(40)]
-    assert {(each.called == "Okay", len(each.advice)) for each in lectures} == {
-        (True, 0),
-        (True, 1),
-        (False, 1),
-        (False, 2),
+    asks = [each.instruction for each in LECTURES]
+    assert {*asks} > {ASKED, "Click on the button."}
+    assert {*asks} & {*UNNAMED_AT_SCHOOL}
+    assert any(f'Click on the "{sign}" button.' in asks for sign in SIGNS_AT_SCHOOL)
+    assert all(any(LABELS[0] in said and said.startswith(frame[:4]) for said in asks) for frame in FRAMES_AT_SCHOOL)
+    assert {(LABELS[0] in each.instruction, each.in_task, len(each.advice)) for each in LECTURES} == {
+        *((True, in_task, many) for in_task in (True, False) for many in (0, 1)),
+        *((False, in_task, many) for in_task in (True, False) for many in (1, 2)),
     }
 
 
-def test_a_page_that_asks_for_something_with_a_number_is_never_renamed_at_school() -> None:
+def test_a_page_that_asks_for_something_with_a_number_asks_by_its_name_at_school() -> None:
     view = View(instruction="Click on Tab #2.", shown=())
-    assert {lecture_of(view, seed).called for seed in range(40)} == {"Tab #2"}
+    assert all("Tab #2" in lecture_of(view, seed).instruction for seed in range(40))
 
 
 def test_no_judged_page_and_no_word_that_cures_one_is_seen_at_school() -> None:
     assert TASKS_AT_SCHOOL
     assert {*TASKS_AT_SCHOOL}.isdisjoint(CLICKED)
-    assert {*PROPOSED}.isdisjoint(NAMES_AT_SCHOOL)
+    assert {*PROPOSED, "x"}.isdisjoint({*NAMES_AT_SCHOOL, *SIGNS_AT_SCHOOL})
 
 
 def test_every_place_and_kinds_of_lessons_have_a_project_of_their_own() -> None:
-    sites = [project_of(desk.words.site, SITE_KINDS[lessons]) for lessons, desk in sites_to_learn(JUDGED)]
+    todo = [each for is_alone in (False, True) for each in sites_to_learn(JUDGED, is_alone=is_alone)]
+    sites = [project_of(desk.words.site, SITE_KINDS[lessons]) for lessons, desk in todo]
     pages = [project_of(task, PAGE_KINDS[lessons]) for lessons, task in pages_to_learn()]
     assert len({*map(schema_name, (*sites, *pages))}) == len(sites) + len(pages)
