@@ -30,7 +30,7 @@ class Loads(Protocol):
 
     @property
     def load(self) -> Callable[[str], None]:
-        """Loads weights: `any_weights` if it has no model, or one elsewhere. Raises NotServed, WeightsFailure."""
+        """Loads weights: `any_weights` if it has no model. Raises NotServed, WeightsFailure."""
         ...
 
 

@@ -163,7 +163,7 @@ def _object_of(argument: str | None) -> dict[str, Any] | None:
     """The JSON object of an argument, empty without one; None if it is none."""
     try:
         given = json.loads(argument or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return given if isinstance(given, dict) else None
 

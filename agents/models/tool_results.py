@@ -15,11 +15,19 @@ _NO_ACTION: Final = re.compile(r"[^a-z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
-    """A tool's result: the tool, what it was given, what it gave, and the place of the message that tells it."""
+class ToolUse:
+    """What a model asked for: the id that it gave the use, the tool, and what that is given."""
 
+    identity: str
     name: str
     argument: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """A tool's result: its use, what it gave, and the place of the message that tells it."""
+
+    use: ToolUse
     result: str
     has_failed: bool
     place: int
@@ -30,11 +38,17 @@ def tool_results(messages: Sequence[Mapping[str, Json]]) -> Iterator[ToolResult]
     said = max((place for place, each in enumerate(messages) if each.get("role") == "assistant"), default=None)
     if said is None:
         return
-    used = dict(_uses(messages[said]))
+    used = {each.identity: each for each in _uses(messages[said])}
     for place, message in enumerate(messages[said + 1 :], said + 1):
         for identity, content, has_failed in _answers(message):
-            name, argument = used.get(identity, ("tool", None))
-            yield ToolResult(name, argument, _as_text(content), has_failed, place)
+            use = used.get(identity, ToolUse(identity, "tool", None))
+            yield ToolResult(use, _as_text(content), has_failed, place)
+
+
+def answered_uses(sample: Mapping[str, Any]) -> Iterator[ToolUse]:
+    """The uses of tools in a recorded answer, which has them as its API does."""
+    told = sample.get("tool_calls")
+    return _uses({"tool_calls": told, "content": told})
 
 
 def action_name(name: str) -> str:
@@ -43,18 +57,20 @@ def action_name(name: str) -> str:
     return (found if found[:1].isalpha() else f"tool_{found}").rstrip("_")[:64]
 
 
-def _uses(message: Mapping[str, Any]) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """The tools that a message of the model uses, by the id of the use: name and arguments. Both APIs."""
+def _uses(message: Mapping[str, Any]) -> Iterator[ToolUse]:
+    """The uses of tools in a message of the model. Both APIs."""
     for call in _objects(message.get("tool_calls")):
         function = call.get("function")
         if isinstance(function, dict):
-            yield str(call.get("id")), (str(function.get("name") or "tool"), _argument_text(function.get("arguments")))
+            name = str(function.get("name") or "tool")
+            yield ToolUse(str(call.get("id")), name, _argument_text(function.get("arguments")))
     legacy = message.get("function_call")
     if isinstance(legacy, dict):
-        yield str(legacy.get("name")), (str(legacy.get("name") or "tool"), _argument_text(legacy.get("arguments")))
+        name = str(legacy.get("name") or "tool")
+        yield ToolUse(str(legacy.get("name")), name, _argument_text(legacy.get("arguments")))
     for block in _objects(message.get("content")):
         if block.get("type") == "tool_use":
-            yield str(block.get("id")), (str(block.get("name") or "tool"), _argument_text(block.get("input")))
+            yield ToolUse(str(block.get("id")), str(block.get("name") or "tool"), _argument_text(block.get("input")))
 
 
 def _answers(message: Mapping[str, Any]) -> Iterator[tuple[str, Any, bool]]:

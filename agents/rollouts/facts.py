@@ -115,7 +115,7 @@ def _reported_argument(step: Step) -> Blob | None:
 def _is_json_object(text: str) -> bool:
     try:
         return isinstance(json.loads(text), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

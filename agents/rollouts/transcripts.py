@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from eventlog.blobs import BlobStore
 from eventlog.blobs.conversations import get_messages, node
-from eventlog.events import ModelCalled, RunStarted, Step, StepTaken, StepType
+from eventlog.events import ModelCalled, RunFinished, RunStarted, Step, StepTaken, StepType
 from eventlog.store import EventStore
 from projections.runs import is_agent
 
 from ..executors.actions import NotAnAction, step_of
 from ..executors.open_actions import FINISH, open_step
-from ..executors.outside.executor import BY_ITSELF
 from ..learning.contrast import Move
 from ..models.model import Sample
-from ..models.tool_results import ToolResult, action_name, tool_results
+from ..models.tool_results import ToolUse, action_name, answered_uses, tool_results
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
 
 _ON_PAGES: Final = frozenset(get_args(StepType))
-_ENDED_WELL: Final = f"{BY_ITSELF} 0"
+_READ: Final = ("RunStarted", "StepTaken", "ModelCalled", "RunFinished")
 _PAGE: Final = re.compile(r"^page (/\S*), status \d+$", re.MULTILINE)
 
 
@@ -41,14 +40,15 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
     """The actions of a model's run, in order.
 
     A policy's steps are read from its conversation, those of other agents from what they reported, or else from the
-    tools that they used between calls of their model. Raises BlobErased, BlobMissing, BlobDamaged.
+    tools that they used. Raises BlobErased, BlobMissing, BlobDamaged.
     """
-    events = [item.event for item in store.read(stream=f"run/{run}", types=["RunStarted", "StepTaken", "ModelCalled"])]
+    events = [item.event for item in store.read(stream=f"run/{run}", types=_READ)]
     is_reported = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
     taken = [event for event in events if isinstance(event, StepTaken)]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
     if is_reported:
-        return _agent_moves(blobs, taken, calls)
+        is_done = any(isinstance(event, RunFinished) and event.status == "completed" for event in events)
+        return _agent_moves(blobs, taken, calls, is_done=is_done)
     if not calls:
         return tuple(_reported_move(blobs, event) for event in taken)
     if any(event.argument is not None or event.action not in _ON_PAGES for event in taken):
@@ -96,22 +96,31 @@ def _own_move(blobs: BlobStore, event: StepTaken) -> Move:
     return Move(step, "", event.outcome == "ok")
 
 
-def _agent_moves(blobs: BlobStore, taken: Sequence[StepTaken], calls: Sequence[ModelCalled]) -> tuple[Move, ...]:
-    """What an agent reported, or else its uses of tools; then how it ended, which went well if it did so by itself."""
+def _agent_moves(
+    blobs: BlobStore, taken: Sequence[StepTaken], calls: Sequence[ModelCalled], *, is_done: bool
+) -> tuple[Move, ...]:
+    """What an agent reported, or else its uses of tools; then how it ended, which went well if it was done."""
     ends = [event for event in taken[-1:] if event.action == FINISH]
     reported = [_reported_move(blobs, event) for event in taken[: len(taken) - len(ends)]]
-    ended = [Move(Step(type="finish", intent=each.intent), "", each.intent == _ENDED_WELL) for each in ends]
+    ended = [Move(Step(type="finish", intent=each.intent), "", is_done) for each in ends]
     return (*(reported or _tool_moves(blobs, calls)), *ended)
 
 
 def _tool_moves(blobs: BlobStore, calls: Sequence[ModelCalled]) -> Iterator[Move]:
-    """Uses of tools, as the calls after the first tell them: what that one tells was not done in this run.
+    """Uses of tools, as later calls tell them, and those that the last answer asks for, of which no call tells.
 
-    A request that was sent again tells nothing new.
+    Each is read once, though several calls may tell it. What the first call tells was not done in this run.
     """
-    for address in list(dict.fromkeys(call.messages for call in calls))[1:]:
-        for found in tool_results(_told_last(blobs, address)):
-            yield Move(_tool_step(found), "", not found.has_failed)
+    known = set[ToolUse]()
+    for number, call in enumerate(calls):
+        for found in tool_results(_told_last(blobs, call.messages)):
+            if number and found.use not in known:
+                yield Move(_tool_step(found.use), "", not found.has_failed)
+            known.add(found.use)
+    for call in calls[-1:]:
+        samples = json.loads(blobs.get(call.completion).body)["samples"]
+        for use in (each for sample in samples[:1] for each in answered_uses(sample) if each not in known):
+            yield Move(_tool_step(use), "", is_ok=True)
 
 
 def _told_last(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
@@ -124,11 +133,11 @@ def _told_last(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
     return found[::-1]
 
 
-def _tool_step(found: ToolResult) -> Step:
+def _tool_step(found: ToolUse) -> Step:
     """A use of a tool as an action. An argument that is the only one, and a text, stands for itself."""
     try:
         given = json.loads(found.argument or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         given = found.argument
     match [*given.values()] if isinstance(given, dict) else [found.argument]:
         case []:
@@ -156,5 +165,5 @@ def _page_step(event: StepTaken, argument: str | None) -> Step | None:
     try:
         given = json.loads(argument) if argument else {}
         return Step.model_validate({"type": event.action, "intent": event.intent, **given})
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return None

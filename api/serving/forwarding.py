@@ -187,7 +187,7 @@ def _parse_event(event: StreamEvent) -> dict[str, Any]:
     """The JSON object of an event; an empty one if it has none, as a comment or a ping."""
     try:
         found = json.loads(event.data)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -24,14 +24,14 @@ def steps_of_results(
     blobs: list[Blob] = []
     for index, found in enumerate(tool_results(messages)):
         result = Blob(_TEXT, found.result.encode())
-        argument = None if found.argument is None else Blob(_TEXT, found.argument.encode())
+        argument = None if found.use.argument is None else Blob(_TEXT, found.use.argument.encode())
         blobs += [result] if argument is None else [result, argument]
         step = StepTaken(
             run=run,
             index=index,
-            action=action_name(found.name),
+            action=action_name(found.use.name),
             argument=None if argument is None else argument.digest,
-            intent=found.name[:_NAME_MOST],
+            intent=found.use.name[:_NAME_MOST],
             outcome="server_error" if found.has_failed else "ok",
             http_status=None,
             observation=result.digest,

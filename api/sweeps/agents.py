@@ -60,9 +60,7 @@ def agent_executor(
 
 def without_model(agent: AgentSpec, settings: Settings, surfaces: Opening | None = None) -> AgentExecutor:
     """The executor of an agent that has no model. Raises BadSetting."""
-    own = agent.folder.resolve()
     keys = settings.key_folder
-    folders = (keys, keys.parent, settings.home)  # with the keys of all projects, and a folder after those within it
     limits = AgentLimits(seconds=settings.agent_seconds)
     return AgentExecutor(
         agent,
@@ -71,5 +69,5 @@ def without_model(agent: AgentSpec, settings: Settings, surfaces: Opening | None
         fence_words(),
         surfaces=surfaces,
         records_site=settings.record_site,
-        hidden=tuple(each for each in folders if not own.is_relative_to(each.resolve())),
+        hidden=(keys, keys.parent, settings.home),  # with the keys of all projects, and a folder after those within it
     )

@@ -144,11 +144,13 @@ def _questions(
     further. So cluster and numbers are the same after a learner was killed.
     """
     every, most = views.find(LOOSE["instruction"]), longest_instruction(house.settings, sweep)
+    present: dict[str, str] = {}
     for task in failing_tasks(sweep, graded):
         cluster = task.template.cluster
         held = _of_cluster(every, sweep.environment, cluster)
-        present = _present(_read(house, _with(held, "promoted")), most)
-        tried = [each for each in _with(held, "candidate") if each.treated.k and each.title == present]
+        if cluster not in present:
+            present[cluster] = _present(_read(house, _with(held, "promoted")), most)
+        tried = [each for each in _with(held, "candidate") if each.treated.k and each.title == present[cluster]]
         taken = sum(each.occasion.get("cluster") == cluster for each in tried)
         room = min(MOST_PROPOSED, MOST_ON_TRIAL - taken)
         if room > 0:
@@ -200,15 +202,16 @@ def instruction_pool(
 ) -> InstructionPool:
     """The instructions of a question's cluster with their trials, without withdrawn runs, and the sweep's own runs.
 
-    Of those that are neither in force nor on trial in its place, MOST_OVER are in it, and of those that did harm as
-    many are known. The content and the trials of no others are read.
+    Of those that are neither in force nor on trial in its place but were tried, MOST_OVER are in it, and of those that
+    did harm as many are known. Of the others the content of promoted ones is read, to find the one in force.
     """
     held = _of_cluster(views.find(LOOSE["instruction"]), sweep.environment, question.template.cluster)
     read = _read(house, _with(held, "promoted"))
     present = _present(read, most)
     on_trial = [each for each in _with(held, "candidate") if each.title == present]
     going = {present, *(each.piece for each in on_trial)}
-    parents = [*on_trial, *_newest(each for each in _with(held, *_POOL) if each.piece not in going)]
+    over = (each for each in _with(held, *_POOL) if each.piece not in going)
+    parents = [*on_trial, *_newest(each for each in over if each.treated.k or each.status != "candidate")]
     parents += [each for each in held if each.piece == present]
     harmful = _newest(_with(held, *_HARMFUL))
     read |= _read(house, (each for each in (*parents, *harmful) if each.piece not in read))

@@ -2,7 +2,7 @@
 
 Where the page asks for something that it shows, that is clicked, whatever lessons say. Where it asks for something by
 another name, or by none, a lesson says what is meant, and may stand beside one of something that is not there. Half of
-the pages ask in words of our own, and half of the tasks in those of their page.
+the pages ask in words of our own, and at least half of the tasks in those of their page.
 """
 
 from __future__ import annotations

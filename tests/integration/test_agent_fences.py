@@ -10,8 +10,9 @@ import pytest
 
 from agents.envs.contract import Instance
 from agents.executors.executor import Assignment
+from agents.executors.outside import fence
 from agents.executors.outside.agent_spec import read_agent
-from agents.executors.outside.fence import fence_words
+from agents.executors.outside.fence import fence_words, run_fence
 from api.cli import agent_options
 from api.settings import Settings
 from api.sweeps.agents import without_model
@@ -45,7 +46,18 @@ def test_behind_a_fence_an_agent_sees_the_keys_of_no_project_also_if_they_were_m
     assert "looker.py" in seen
     assert "key of home" not in seen
     assert "key of mine" not in seen
-    assert ("key of another" in seen) == folder.is_relative_to(keys)  # it would not see itself either
+    assert "key of another" not in seen
+
+
+def test_what_plays_is_not_hidden_with_the_keys_beside_it(tmp_path: Path) -> None:
+    home, own, tools = tmp_path / "home", tmp_path / "keys" / "deep" / "agent", tmp_path / "keys" / "deep" / "other"
+    for folder in (home, own / "inner", tools, tmp_path / "keys" / "mine"):
+        folder.mkdir(parents=True)
+    (tmp_path / "keys" / "link").symlink_to(home)
+    keys, code = tmp_path / "keys", Path(fence.__file__).parents[3]
+    words = run_fence(("bwrap", "--"), home, (keys, own, keys / "none", code), own)
+    covered = [words[place + 1] for place, word in enumerate(words) if word == "--tmpfs"]
+    assert covered == [str(tools), str(tmp_path / "keys" / "mine"), str(tmp_path)]
 
 
 def said_of(agent: str, folder: Path, *, without_fence: bool) -> tuple[str, str]:

@@ -99,10 +99,10 @@ def test_a_flood_of_lines_that_are_no_steps_is_ended(tmp_path: Path) -> None:
 def test_whoever_takes_long_over_a_step_loses_no_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warden_process, "GRACE_S", 2.0)
     lines: list[dict[str, Any]] = []
-    with closing(warden_lines((), told(tmp_path, REPORT_MUCH, 2.0), os.defpath, 2.0)) as told_lines:
+    with closing(warden_lines((), told(tmp_path, REPORT_MUCH, 5.0), os.defpath, 5.0)) as told_lines:
         for line in told_lines:
             if not lines:
-                time.sleep(5.0)
+                time.sleep(8.0)
             lines.append(line)
     assert arguments(lines) == [str(number) for number in range(9)]
     assert lines[-1] == {"end": "exited", "code": 0, "output": "looked at all\n"}

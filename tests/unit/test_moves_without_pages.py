@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -23,9 +24,10 @@ from agents.rollouts.transcripts import read_moves
 from api.serving.calls import ModelAnswer, ModelCall
 from api.serving.outside_facts import call_event
 from eventlog.blobs import MemoryBlobs
-from eventlog.events import Sampling, Step
+from eventlog.events import RunStatus, Sampling, Step
 from eventlog.store import Append, EventStore
 from tests.unit.test_agent_samples import a_store, template
+from tests.unit.test_folds_runs import finished
 from tests.unit.test_folds_samples import started
 
 NOWHERE = Instance.model_validate({"seed": 0, "instance": "i", "url": "http://nowhere.invalid/"})
@@ -59,7 +61,8 @@ def recorded(store: EventStore, blobs: MemoryBlobs, run: str, execution: Executi
     facts = execution_facts(run, execution)
     blobs.put(facts.blobs)
     begun = started(run, f"{run}__g").model_copy(update={"executor": executor})
-    store.append([Append(f"run/{run}", (begun, *facts.events), "test")])
+    end = finished(execution.status, run)
+    store.append([Append(f"run/{run}", (begun, *facts.events, end), "test")])
 
 
 def test_a_sibling_that_passed_teaches_an_action_that_is_called_as_a_step_on_a_page() -> None:
@@ -82,6 +85,7 @@ def test_a_sibling_that_passed_teaches_an_action_that_is_called_as_a_step_on_a_p
         (open_step("click", "right"), "right"),
         (open_step("click", '{"label": "right", "force": 3}'), '{"label": "right", "force": 3}'),
         (open_step("click", "[1]"), "[1]"),
+        (open_step("click", "[" * 3_000), "[" * 3_000),
     ],
 )
 def test_an_agent_may_take_such_an_action_too(step: Step, argument: str) -> None:
@@ -102,7 +106,8 @@ def test_an_agent_that_was_ended_is_not_read_as_one_that_said_that_it_is_done() 
     ends = {"failed": "exit code 0", "passed": "exit code 0", "killed": "it was ended at its deadline"}
     for run, names in steps.items():
         taken = [ExecutedStep(number, open_step(name, None), "ok", None, None) for number, name in enumerate(names)]
-        execution = Execution((*taken, ended(len(taken), ends[run])), "completed", is_reported=True)
+        status: RunStatus = "halted" if run == "killed" else "completed"
+        execution = Execution((*taken, ended(len(taken), ends[run])), status, is_reported=True)
         recorded(store, blobs, run, execution, "agent:1")
         moves = read_moves(store, blobs, run)
         assert [each.step.action for each in moves] == [*names, "finish"]
@@ -145,10 +150,13 @@ SAID: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def called(blobs: MemoryBlobs, messages: Sequence[Mapping[str, Any]]) -> PassedOn:
+SAID_FIRST: Final[dict[str, Any]] = {"openai": CHAT["tool_calls"], "anthropic": USED}
+
+
+def called(blobs: MemoryBlobs, messages: Sequence[Mapping[str, Any]], *uses: Mapping[str, Any]) -> PassedOn:
     drawn = Sampling(temperature_micro=0, max_tokens=9)
     call = ModelCall("m", tuple(messages), (), drawn, is_streamed=False, is_constrained=False, asked={})
-    event, bodies = call_event("r", call, ModelAnswer("m", ({"text": "x"},), 1, 1), {})
+    event, bodies = call_event("r", call, ModelAnswer("m", ({"text": "x", "tool_calls": list(uses)},), 1, 1), {})
     blobs.put(bodies)
     return PassedOn(0, event, bodies)
 
@@ -156,11 +164,12 @@ def called(blobs: MemoryBlobs, messages: Sequence[Mapping[str, Any]]) -> PassedO
 @pytest.mark.parametrize("api", SAID)
 def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between_calls(api: str) -> None:
     store, blobs = a_store(), MemoryBlobs()
-    earlier = [{"role": "user", "content": "an example"}, *SAID[api], {"role": "user", "content": "do it"}]
+    example = json.loads(json.dumps(SAID[api]).replace('"1"', '"e1"').replace('"2"', '"e2"'))
+    earlier = [{"role": "user", "content": "an example"}, *example, {"role": "user", "content": "do it"}]
     first, second = called(blobs, earlier), called(blobs, [*earlier, *SAID[api]])
-    third = called(blobs, [*earlier, *SAID[api], {"role": "assistant", "content": "done"}])
+    again = called(blobs, [{"role": "system", "content": "another"}, *earlier, *SAID[api]])
     end = (ended(0, "exit code 0"),)
-    passed_on = (first, second, second, third)
+    passed_on = (first, second, second, again)
     recorded(store, blobs, "r", Execution(end, "completed", is_reported=True, passed_on=passed_on), "agent:1")
     moves = read_moves(store, blobs, "r")
     assert [(each.step.action, each.step.value, each.is_ok) for each in moves] == [
@@ -168,6 +177,33 @@ def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between
         ("look", None, api == "openai"),
         ("finish", None, True),
     ]
+
+
+BUY: Final = {
+    "openai": {"id": "3", "type": "function", "function": {"name": "buy", "arguments": "[" * 3_000}},
+    "anthropic": {"type": "tool_use", "id": "3", "name": "buy", "input": {"now": True, "times": 1}},
+}
+
+
+@pytest.mark.parametrize(("api", "argument"), [("openai", "[" * 3_000), ("anthropic", '{"now": true, "times": 1}')])
+def test_a_tool_after_which_no_call_is_made_is_read_from_the_last_answer(api: str, argument: str) -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    asked = [{"role": "user", "content": "do it"}]
+    calls = (called(blobs, asked), called(blobs, [*asked, *SAID[api]], *SAID_FIRST[api], BUY[api]))
+    end = (ended(0, "exit code 0"),)
+    recorded(store, blobs, "r", Execution(end, "completed", is_reported=True, passed_on=calls), "agent:1")
+    moves = read_moves(store, blobs, "r")
+    assert [each.step.action for each in moves] == ["follow_link", "look", "buy", "finish"]
+    assert moves[2].step.value == argument
+
+
+@pytest.mark.parametrize(("status", "is_done"), [("completed", True), ("out_of_budget", False)])
+def test_an_agent_that_spent_its_steps_is_not_read_as_done_though_it_exited_by_itself(
+    status: RunStatus, *, is_done: bool
+) -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    recorded(store, blobs, "r", Execution((ended(0, "exit code 0"),), status, is_reported=True), "agent:1")
+    assert [each.is_ok for each in read_moves(store, blobs, "r")] == [is_done]
 
 
 def test_what_an_agent_reported_is_not_read_again_from_its_tools() -> None:

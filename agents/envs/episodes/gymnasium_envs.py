@@ -133,7 +133,7 @@ class GymnasiumEpisode:
             if type(space).__name__ == "Discrete":
                 return int(argument.strip())
             return space.from_jsonable([json.loads(argument)["action"]])[0]
-        except (ValueError, KeyError, TypeError, IndexError) as problem:
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as problem:
             raise UnfitArgument(f"expected a value of {space}") from problem
 
     def _describe(self, seen: Any) -> str:

@@ -65,6 +65,6 @@ def parse_episode_name(name: str) -> EpisodeName:
 def _value(text: str) -> JsonValue:
     try:
         found: JsonValue = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return found

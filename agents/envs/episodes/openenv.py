@@ -117,7 +117,7 @@ class OpenEnvEpisode:
             return self._turn("step", {self._only: argument or ""})
         try:
             given = json.loads(argument or "")
-        except ValueError as problem:
+        except (ValueError, RecursionError) as problem:
             raise UnfitArgument("expected a JSON object") from problem
         if not isinstance(given, dict):
             raise UnfitArgument("expected a JSON object")

@@ -57,7 +57,7 @@ def _payload(value: object) -> dict[str, JsonValue]:
     if isinstance(value, str):
         try:
             read = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             read = value
     match read:
         case None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass, field
@@ -64,7 +65,8 @@ class AgentExecutor:
     run's weights, as far as `load` knows them. `server` opens the model server behind it, for a first question (None:
     there is none). In an environment without pages the agent takes its actions on what `surfaces` opens. If it
     `records_site`, what its site and its model answer is kept, so that the agent can be played again without them.
-    `told` are facts of the task that take the place of the executor's own. Behind a fence `hidden` folders look empty.
+    `told` are facts of the task that take the place of the executor's own. Behind a fence `hidden` folders look empty,
+    but for what playing needs.
     """
 
     agent: AgentSpec
@@ -106,7 +108,9 @@ class AgentExecutor:
             task |= self.told
             told = json.dumps(task, default=asdict)
             (home / "task.json").write_text(told, "utf-8")
-            return visit.play(warden_facts(player, task, assignment), run_fence(self.fence, home, self.hidden))
+            return visit.play(
+                warden_facts(player, task, assignment), run_fence(self.fence, home, self.hidden, self.agent.folder)
+            )
 
 
 def _is_recordable(address: str | None) -> bool:
@@ -184,12 +188,13 @@ class _Visit:
         ending: dict[str, Any] = {"end": "lost"}
         path = self.executor.variables.get("PATH", os.defpath)
         own = warden_lines(fence, told, path, self.executor.limits.seconds)
+        late_at = time.monotonic() + self.executor.limits.seconds + GRACE_S
         with closing(own) as lines:  # whatever fails meanwhile, the agent is ended
             for line in lines:
                 if "end" in line:
                     ending = line
                 elif isinstance(line.get("step"), str) and len(self.taken) < self.assignment.max_steps:
-                    self._report(line["step"])
+                    self._report(line["step"], is_checked=time.monotonic() < late_at)
         why, code = str(ending["end"]), ending.get("code")
         if self.access is not None:
             self.access.close()
@@ -218,16 +223,17 @@ class _Visit:
         self.recorder.page_headers = tuple(self.assignment.page_headers)
         return self.recorder.record()
 
-    def _report(self, line: str) -> None:
+    def _report(self, line: str, *, is_checked: bool) -> None:
         with self.lock:
             step = read_report(line, len(self.taken))
             if step is not None:
                 self._note_calls()
-                self._note_step(step)
+                self._note_step(step, is_checked=is_checked)
 
-    def _note_step(self, step: ExecutedStep) -> None:
+    def _note_step(self, step: ExecutedStep, *, is_checked: bool = True) -> None:
+        """Keep a step, with its check unless it is too late for one: an agent could report much and hang the run."""
         self.taken.append(step)
-        if (found := self.watch(step)) is not None:
+        if is_checked and (found := self.watch(step)) is not None:
             self.verified.append(found)
 
     def _note_calls(self) -> None:

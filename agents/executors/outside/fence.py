@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Final
 
-_TRIED_WITHIN_S = 10.0
+_TRIED_WITHIN_S: Final = 10.0
+_RUNNING: Final = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[3])
+"""What a warden is started with: this interpreter, the one that it was made from, and Flywheel's code."""
 
 
 def fence_words() -> tuple[str, ...]:
@@ -21,16 +25,33 @@ def fence_words() -> tuple[str, ...]:
     return () if program is None or not _works(program) else (*_walls(program), "--")
 
 
-def run_fence(fence: Sequence[str], home: Path, hidden: Sequence[Path] = ()) -> tuple[str, ...]:
+def run_fence(
+    fence: Sequence[str], home: Path, hidden: Sequence[Path] = (), own: Path | None = None
+) -> tuple[str, ...]:
     """The words of the fence of one run: of the homes of all runs it shows this one, and `hidden` folders look empty.
 
-    What is no folder yet is not hidden: it would have to be made.
+    Where one of them holds the agent's `own` folder, this interpreter or Flywheel's code, all other folders in it look
+    empty. What is no folder yet is not hidden: it would have to be made.
     """
     if not fence:
         return ()
-    covers = [word for folder in hidden if folder.is_dir() for word in ("--tmpfs", str(folder.resolve()))]
+    needed = [each.resolve() for each in (*_RUNNING, *(() if own is None else (own,)))]
+    covered = dict.fromkeys(each for folder in hidden for each in _covered(folder.resolve(), needed))
+    covers = [word for each in covered for word in ("--tmpfs", str(each))]
     others = ("--tmpfs", str(home.parent), "--bind", str(home), str(home))
     return (*fence[:-1], *covers, *others, fence[-1])
+
+
+def _covered(folder: Path, needed: Sequence[Path]) -> Iterator[Path]:
+    """The folder, or else those in it without anything that is needed; none of one that is needed itself."""
+    if not folder.is_dir() or folder in needed:
+        return
+    if not any(each.is_relative_to(folder) for each in needed):
+        yield folder
+        return
+    for each in sorted(folder.iterdir()):
+        if not each.is_symlink():
+            yield from _covered(each, needed)
 
 
 def _walls(program: str) -> tuple[str, ...]:
