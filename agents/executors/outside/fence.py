@@ -36,13 +36,13 @@ def run_fence(
     if not fence:
         return ()
     needed = [each.resolve() for each in (*_RUNNING, *(() if own is None else (own,)))]
-    covered = dict.fromkeys(each for folder in hidden for each in _covered(folder.resolve(), needed))
+    covered = dict.fromkeys(each for folder in hidden for each in _covers_of(folder.resolve(), needed))
     covers = [word for each in covered for word in ("--tmpfs", str(each))]
     others = ("--tmpfs", str(home.parent), "--bind", str(home), str(home))
     return (*fence[:-1], *covers, *others, fence[-1])
 
 
-def _covered(folder: Path, needed: Sequence[Path]) -> Iterator[Path]:
+def _covers_of(folder: Path, needed: Sequence[Path]) -> Iterator[Path]:
     """The folder, or else those in it without anything that is needed; none of one that is needed itself."""
     if not folder.is_dir() or folder in needed:
         return
@@ -51,7 +51,7 @@ def _covered(folder: Path, needed: Sequence[Path]) -> Iterator[Path]:
         return
     for each in sorted(folder.iterdir()):
         if not each.is_symlink():
-            yield from _covered(each, needed)
+            yield from _covers_of(each, needed)
 
 
 def _walls(program: str) -> tuple[str, ...]:
