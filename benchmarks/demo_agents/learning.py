@@ -1,6 +1,7 @@
 """One task and what plays it: learn lessons in words on training seeds, then play sealed seeds without and with them.
 
-Every part of the demonstration is measured by this code, which is that of `flywheel run --executor policy`.
+Every part of the demonstration is measured by this code. Its sweeps, trials and promotions are those of
+`flywheel run --executor policy`; there is no gate.
 """
 
 from __future__ import annotations
