@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -37,8 +38,19 @@ def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signal.signal(signal.SIGURG, _wake)
+    # Run last of all: when Python takes itself down, it gives a signal that is not ignored its first meaning, death.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
     Thread(target=_answer, args=(reading, say, said), name="interrupts", daemon=True).start()
     return partial(said.wait, _PATIENCE_S)
+
+
+def leave_to_watch() -> None:
+    """Raise no KeyboardInterrupt any more, once a command has ended: what ends the process is the second Ctrl-C alone.
+
+    Raised outside a command, it would end the process as a signal does, with a traceback and another exit code.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _wake)
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -49,7 +61,7 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 def _wake(_number: int, _frame: object) -> None:
-    """Do nothing but end a call in which the main thread waits, so that it handles a Ctrl-C that another thread got."""
+    """Do nothing but end a call in which the main thread waits, so that it handles what another thread got."""
 
 
 def _wait_for_nothing() -> None:

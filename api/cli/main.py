@@ -14,7 +14,7 @@ from typer.exceptions import Abort, TyperException
 from eventlog.errors import FlywheelError
 
 from .commands import COMMANDS, SERVED, every_command, why_unserved
-from .interrupts import INTERRUPTED, is_interrupt, watch_interrupts
+from .interrupts import INTERRUPTED, is_interrupt, leave_to_watch, watch_interrupts
 
 USAGE = 64
 ERROR = 1
@@ -28,7 +28,12 @@ def main(arguments: list[str] | None = None) -> None:
     gc.disable()  # what is made first are modules, which stay; a command turns it on when it is imported
     faulthandler.enable(sys.__stderr__ or 2)  # a crash of a library says in which calls it happened
     await_sentence = watch_interrupts(_say)
-    code = run_command(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = run_command(sys.argv[1:] if arguments is None else arguments)
+        leave_to_watch()
+    except KeyboardInterrupt:  # the second one, while the first was answered
+        code = INTERRUPTED
+        leave_to_watch()
     if code == INTERRUPTED:
         await_sentence()
     gc.freeze()  # or Python looks for garbage in all modules, more than once, before it ends: .1 s

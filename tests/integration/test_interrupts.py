@@ -71,6 +71,14 @@ def test_the_first_ctrl_c_is_answered_at_once_and_the_second_ends_the_process() 
         assert child.wait(ENOUGH_S) == INTERRUPTED
 
 
+def test_a_second_ctrl_c_while_an_interrupted_command_ends_is_answered_in_the_same_way() -> None:
+    again = "(signal.raise_signal(signal.SIGINT), time.sleep(60))"
+    ending = f"import atexit, signal; atexit.register(lambda: {again}); signal.raise_signal(signal.SIGINT)"
+    with begun(PROGRAM.format(work=ending)) as child:
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said.count("interrupted"), "KeyboardInterrupt" in said) == (INTERRUPTED, 1, False)
+
+
 def test_an_interrupt_that_another_thread_gets_ends_a_wait_of_the_main_thread() -> None:
     with begun(PROGRAM.format(work=GOT_BY_ANOTHER_THREAD)) as child:
         _, said = child.communicate(timeout=30)
