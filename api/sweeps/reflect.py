@@ -30,6 +30,10 @@ from .lessons import plain_rewards, read_transcript
 MOST_CLUSTERS: Final = 4
 """Most clusters of a sweep about which the model is asked, those with most failures first."""
 
+MOST_ON_TRIAL: Final = 4
+"""Most lessons by reflection that are on trial in a cluster at once. Siblings try them abreast, so that one that does
+nothing keeps no other waiting; each takes trials from the others, and each question costs a call."""
+
 MOST_RUNS: Final = 8
 """Most runs of a task that are read for a request."""
 
@@ -47,8 +51,8 @@ def reflect_on(
 ) -> None:
     """Ask once for each failing cluster, and append each call together with the lesson that it brought, if any.
 
-    Nothing is asked without a recovery model, about a cluster with such a lesson on trial, or twice about a run. A
-    model that does not answer is reported. Raises BlobMissing, BlobDamaged, and what advisor_of raises.
+    Nothing is asked without a recovery model, about a cluster with MOST_ON_TRIAL such lessons on trial, or twice about
+    a run. A model that does not answer is reported. Raises BlobMissing, BlobDamaged, and what advisor_of raises.
     """
     if house.settings.recovery_model is None or "recipe" not in course.kinds:
         return
@@ -86,13 +90,13 @@ def failing_tasks(sweep: SweepPlanned, graded: Mapping[str, RewardState]) -> tup
 def questions_of(
     house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
 ) -> tuple[Question, ...]:
-    """Questions about a sweep: at most one for each failing cluster, and none where a lesson is on trial.
+    """Questions about a sweep: at most one for each failing cluster, and none where MOST_ON_TRIAL are on trial.
 
     The clusters are the same after lessons of the sweep itself were proposed, so a learner that was killed meanwhile
     asks about no other. A run is asked about once.
     """
-    busy = _clusters_on_trial(house, views, sweep)
-    free = [each for each in failing_tasks(sweep, graded) if each.template.cluster not in busy][:MOST_CLUSTERS]
+    on_trial, failing = _on_trial(house, views, sweep), failing_tasks(sweep, graded)
+    free = [each for each in failing if on_trial[each.template.cluster] < MOST_ON_TRIAL][:MOST_CLUSTERS]
     return tuple(Question(each.template, each.runs[0]) for each in free if not was_asked(house.store, each.runs[0]))
 
 
@@ -173,12 +177,12 @@ def lessons_on(
     return [piece for piece in pieces if isinstance(piece, OccasionPiece) and piece.change is None]
 
 
-def _clusters_on_trial(house: House, views: Views, sweep: SweepPlanned) -> frozenset[str | None]:
-    """Clusters with a lesson by reflection on trial that the sweep itself has not proposed."""
+def _on_trial(house: House, views: Views, sweep: SweepPlanned) -> Counter[str | None]:
+    """Number of lessons by reflection on trial that the sweep itself has not proposed, by cluster."""
     found = lessons_on(house, views, sweep.environment, ("candidate",), ("recipe",))
     states, own = views.pick(LOOSE["recipe"], {lesson.piece for lesson in found}), f"{sweep.sweep}__"
     others = (lesson for lesson in found if not states[lesson.piece].proposed_by.startswith(own))
-    return frozenset(lesson.occasion.cluster for lesson in others)
+    return Counter(lesson.occasion.cluster for lesson in others)
 
 
 def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:
