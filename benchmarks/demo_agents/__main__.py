@@ -26,7 +26,7 @@ from projections.engine.projector import Projector
 
 from .learning import ABLATIONS, Case, Measured, Sizes, measure, reflecting
 from .pages import OBSTACLES, UNCURED, open_page
-from .rules import drawn_desks, open_desk
+from .rules import chance_desk, drawn_desks, open_chance, open_desk
 from .tables import tell
 
 FOLDER: Final = Path(".flywheel/demo-agents")
@@ -34,6 +34,8 @@ Opened = Callable[[], AbstractContextManager[Case]]
 
 QUICK: Final = Sizes(found=4, sealed=16, rounds=4)
 PAGES: Final = Sizes(found=4, sealed=40, rounds=6)
+BY_CHANCE: Final = Sizes(rounds=100)
+QUICK_CHANCE: Final = Sizes(found=4, sealed=16, rounds=8)
 QUICK_PAGES: Final = Sizes(found=2, tried=3, sealed=4, rounds=1)
 
 
@@ -41,6 +43,7 @@ class Part(StrEnum):
     """What is measured."""
 
     RULES = "rules"
+    CHANCE = "chance"
     MINIWOB = "miniwob"
     POLICY = "policy"
     ALONE = "policy-alone"
@@ -64,6 +67,10 @@ def main(
         desks = drawn_desks(seed, is_short=quick)
         found = measured([partial(open_desk, desk) for desk in desks], QUICK if quick else Sizes())
         tell(Part.RULES, found, _minutes(began), note_of(QUICK if quick else Sizes(), quick=quick), write=write)
+    if Part.CHANCE in parts:
+        began, sizes = time.perf_counter(), QUICK_CHANCE if quick else BY_CHANCE
+        found = measured([partial(open_chance, chance_desk(seed))], sizes)
+        tell(Part.CHANCE, found, _minutes(began), note_of(sizes, quick=quick), write=write)
     if Part.MINIWOB in parts:
         began, sizes = time.perf_counter(), QUICK_PAGES if quick else PAGES
         names = [name for name in OBSTACLES if not quick or name in {"click-test", UNCURED}]

@@ -1,4 +1,4 @@
-"""`make bench-instruction`: the fast loop and the `gepa` library search for the same instruction, with as many runs.
+"""`make bench-instruction`: the fast loop and the `gepa` library search for the same instruction, with equal budgets.
 
 Each search has a site that its seed draws, with three obstacles, and a scripted reflector that proposes from a fixed
 pool of sentences, the same for both. So the searches are compared, and no model. With `--base` a language model in this
@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
@@ -27,8 +27,8 @@ from benchmarks.report import report
 
 from .local import Found, model_name, once, reflector_of
 from .ours import search_by_loop
-from .peer import ENVIRONMENT, MISSING, library_version, search_by_peer
-from .suite import Player, Spent, open_site, sentences_for
+from .peer import ENVIRONMENT, MISSING, library_version, search_by_peer, spent_by
+from .suite import Budget, Player, Spent, open_site, sentences_for
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "benchmarks" / "instruction.md"
 LOCAL_PAGE: Final = PAGE.with_stem("instruction-local")
@@ -36,28 +36,63 @@ FOLDER: Final = Path(".flywheel/bench-instruction")
 FIRST_SEALED: Final = 10_000
 SOLVED: Final = 0.95
 DRAWS: Final = 10_000
-HEADINGS: Final = ("search", "obstacles", "site", "before", "ours", "gepa", "ours kept", "gepa kept", "runs", "tokens")
+HEADINGS: Final = (
+    "search",
+    "obstacles",
+    "site",
+    "before",
+    "ours",
+    "leading",
+    "gepa",
+    "ours kept",
+    "gepa kept",
+    "runs",
+    "calls",
+    "tokens",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of searches, of runs of each, of the library's instances, of those that validate, and of sealed seeds."""
+    """Numbers of searches, of runs of each, of the library's instances, of those that validate, and of sealed seeds.
+
+    A search may use `calls` and `tokens` for each of its runs. As many take ours, measured with runs as the only bound.
+    """
 
     searches: int = 10
     runs: int = 400
     instances: int = 60
     val: int = 12
     sealed: int = 40
+    calls: float = 7.0
+    tokens: int = 14_000
+
+    @property
+    def budget(self) -> Budget:
+        """What a search may use."""
+        return Budget(self.runs, round(self.runs * self.calls), self.runs * self.tokens)
+
+    @property
+    def key(self) -> str:
+        """A name for what is found at these sizes."""
+        bounds = self.budget
+        return "-".join(map(str, (bounds.runs, bounds.calls, bounds.tokens, self.instances, self.val)))
 
 
 QUICK: Final = Sizes(searches=2, runs=120, instances=30, val=8, sealed=8)
+LOCAL: Final = Sizes(searches=3, runs=200, calls=0.12, tokens=115)
+"""With a language model, whose calls and tokens alone are counted: as many as take the library's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What one way to search found: sealed runs passed, sentences kept, instructions tried, and what it took."""
+    """What one way to search found: sealed runs passed, sentences kept, instructions tried, and what it took.
+
+    `leading` are the sealed runs that pass with what does best without proof (the same where there is no difference).
+    """
 
     passed: float
+    leading: float
     kept: int
     tried: int
     spent: Spent
@@ -90,12 +125,14 @@ def main(
     folder: Annotated[Path, typer.Option(help="With --base: where the base and what was found are kept.")] = FOLDER,
 ) -> None:
     """Search on each site by both, and print what each found. With `--base` a call goes on from the last one."""
-    began, sizes = time.perf_counter(), QUICK if quick else Sizes()
-    sizes = Sizes(searches or sizes.searches, runs or sizes.runs, sizes.instances, sizes.val, sizes.sealed)
+    began, sizes = time.perf_counter(), Sizes() if base is None else LOCAL
+    if quick:
+        sizes = replace(QUICK, calls=sizes.calls, tokens=sizes.tokens)
+    sizes = replace(sizes, searches=searches or sizes.searches, runs=runs or sizes.runs)
     peer = python if python.exists() else None
     with own_server() as server:
         model = None if base is None else model_name(server, base, (folder / "models").resolve())
-        kept = None if base is None else folder.resolve() / f"{sizes.runs}-{sizes.instances}-{sizes.val}"
+        kept = None if base is None else folder.resolve() / sizes.key
         searching = track(range(sizes.searches), "searching")
         found = [search(server, seed, sizes, peer, model, kept) for seed in searching]
     rows = [cells(each) for each in found]
@@ -104,7 +141,8 @@ def main(
         grid.add_row(*row)
     Console(width=170).print(grid)
     figures, spans = figures_of(found)
-    figures |= {"runs of a search": float(sizes.runs), "minutes": (time.perf_counter() - began) / 60}
+    bounds = {f"{name} of a search, at most": float(count) for name, count in asdict(sizes.budget).items()}
+    figures |= bounds | {"minutes": (time.perf_counter() - began) / 60}
     left_out = {} if peer is not None else {"gepa": MISSING}
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(row)} |" for row in rows)]
     named = "" if peer is None else f"{library_version(peer)}, {sizes.searches} searches.\n\n"
@@ -131,15 +169,17 @@ def search(
 
         def play_found(name: str, found: Callable[[], Found]) -> Arm:
             own = once(None if folder is None else folder / f"{name}-{seed}.json", found)
-            return Arm(judge(own.text), kept(own.text), own.tried, own.spent)
+            passed = judge(own.text)
+            leading = passed if own.leading in {None, own.text} else judge(str(own.leading))
+            return Arm(passed, leading, kept(own.text), own.tried, own.spent)
 
         def by_library(python: Path) -> Found:
             player = Player(desk, client)
             with nullcontext() if model is None else reflector_of(model, seed) as reflect:
-                text = search_by_peer(python, player, seed, sizes.runs, sizes.instances, sizes.val, reflect)
-            return Found(text, 0, player.spent if reflect is None else replace(reflect.spent, runs=player.spent.runs))
+                text = search_by_peer(python, player, seed, sizes.budget, sizes.instances, sizes.val, reflect)
+                return Found(text, 0, spent_by(player, reflect))
 
-        by_loop = partial(search_by_loop, server, f"instruction_{seed}", desk, client, seed, sizes.runs, model)
+        by_loop = partial(search_by_loop, server, f"instruction_{seed}", desk, client, seed, sizes.budget, model)
         ours = play_found("ours", by_loop)
         peer = None if python is None else play_found("gepa", partial(by_library, python))
         return Search(seed, " and ".join(desk.obstacles), desk.words.site, judge(""), ours, peer)
@@ -149,13 +189,10 @@ def cells(each: Search) -> tuple[str, ...]:
     """A row of the table; where there are two numbers, ours is the first."""
     arms = [each.ours, *([] if each.peer is None else [each.peer])]
     peer = ("left out", "") if each.peer is None else (f"{each.peer.passed:.2f}", str(each.peer.kept))
-    runs, tokens = (" / ".join(f"{count:,}" for count in counts) for counts in _counts(arms))
-    shown = (f"{each.before:.2f}", f"{each.ours.passed:.2f}", peer[0], str(each.ours.kept), peer[1])
-    return (str(each.seed), each.obstacles, each.site, *shown, runs, tokens)
-
-
-def _counts(arms: Sequence[Arm]) -> tuple[list[int], list[int]]:
-    return [each.spent.runs for each in arms], [each.spent.tokens for each in arms]
+    spent = (" / ".join(f"{getattr(each.spent, name):,}" for each in arms) for name in ("runs", "calls", "tokens"))
+    ours = (f"{each.ours.passed:.2f}", f"{each.ours.leading:.2f}")
+    shown = (f"{each.before:.2f}", *ours, peer[0], str(each.ours.kept), peer[1])
+    return (str(each.seed), each.obstacles, each.site, *shown, *spent)
 
 
 def figures_of(found: Sequence[Search]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
@@ -172,7 +209,9 @@ def figures_of(found: Sequence[Search]) -> tuple[dict[str, float], dict[str, tup
         samples[f"{name}, runs"] = [float(each.spent.runs) for each in own]
         samples[f"{name}, calls"] = [float(each.spent.calls) for each in own]
         samples[f"{name}, tokens"] = [float(each.spent.tokens) for each in own]
+    samples["ours, leading"] = [each.ours.leading for each in found]
     if both:
+        samples["ours, leading, less gepa"] = [ours.leading - peer.passed for ours, peer in both]
         samples["ours less gepa"] = [ours.passed - peer.passed for ours, peer in both]
     return {name: fmean(values) for name, values in samples.items()}, {
         name: bootstrap_mean(values) for name, values in samples.items()

@@ -31,11 +31,16 @@ SAMPLING: Final = Sampling(temperature_micro=700_000, max_tokens=500)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found, how many instructions it tried (0: not known), and what it took."""
+    """What a search found, how many instructions it tried (0: not known), what it took, and what leads without proof.
+
+    `leading` is the text that did best in trials against the one found, or that one itself; None where nothing is
+    proved, so that there is no difference.
+    """
 
     text: str
     tried: int
     spent: Spent
+    leading: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ def once(file: Path | None, search: Callable[[], Found]) -> Found:
         return search()
     if file.exists():
         facts = json.loads(file.read_text("utf-8"))
-        return Found(facts["text"], facts["tried"], Spent(**facts["spent"]))
+        return Found(facts["text"], facts["tried"], Spent(**facts["spent"]), facts["leading"])
     found = search()
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")

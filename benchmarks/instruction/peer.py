@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from .suite import Player, propose
+from .local import Reflector
+from .suite import Budget, Player, Spent, propose
 
 ENVIRONMENT: Final = Path(__file__).parents[2] / ".gepa-venv"
 PROGRAM: Final = Path(__file__).with_name("peer_process.py")
@@ -23,25 +24,31 @@ def library_version(python: Path) -> str:
     return subprocess.run([python, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
+def spent_by(player: Player, reflect: Reflector | None) -> Spent:
+    """What a search used: with a reflector the runs, and its own calls and tokens alone."""
+    return player.spent if reflect is None else replace(reflect.spent, runs=player.spent.runs)
+
+
 def search_by_peer(
     python: Path,
     player: Player,
     seed: int,
-    runs: int,
+    budget: Budget,
     instances: int,
     val: int,
-    reflect: Callable[[str], str] | None = None,
+    reflect: Reflector | None = None,
 ) -> str:
-    """The best instruction that the library finds within a number of runs on so many training instances.
+    """The best instruction that the library finds within a budget on so many training instances.
 
     `val` of them are its validation set. It writes its own prompts, which `reflect` answers; None: the scripted
-    reflector proposes, and its proposals are counted as calls. Raises RuntimeError if it ends early.
+    reflector proposes, and its proposals are counted as calls. Between two of its steps it asks whether anything is
+    left of the budget. Raises RuntimeError if it ends early.
     """
     seeds, number = list(range(1, instances + 1)), 0
     asked: dict[str, object] = {
         "train": seeds[val:],
         "val": seeds[:val],
-        "runs": runs,
+        "runs": budget.runs,
         "seed": seed,
         "minibatch": MINIBATCH,
     }
@@ -56,9 +63,11 @@ def search_by_peer(
             question = json.loads(line)
             if "best" in question:
                 return str(question["best"])
-            if "play" in question:
+            if "left" in question:
+                answer: object = budget.is_left(spent_by(player, reflect))
+            elif "play" in question:
                 played = player.watch(question["play"], question["seeds"])
-                answer: object = [{"score": float(each.passed), "did": each.did} for each in played]
+                answer = [{"score": float(each.passed), "did": each.did} for each in played]
             elif reflect is not None:
                 answer = reflect(str(question["complete"]))
             else:

@@ -92,6 +92,7 @@ def main() -> None:
             candidate_selection_strategy="pareto",
             reflection_minibatch_size=asked["minibatch"],
             max_metric_calls=asked["runs"],
+            stop_callbacks=lambda _state: not adapter.ask(left=True),
             seed=asked["seed"],
             logger=Quiet(),
             display_progress_bar=False,

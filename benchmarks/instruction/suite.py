@@ -80,6 +80,19 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may use. It ends as soon as one of these is used up."""
+
+    runs: int
+    calls: int
+    tokens: int
+
+    def is_left(self, spent: Spent) -> bool:
+        """True if there is something left of each."""
+        return spent.runs < self.runs and spent.calls < self.calls and spent.tokens < self.tokens
+
+
+@dataclass(frozen=True, slots=True)
 class Played:
     """Whether the oracle passed a run, and what it did, a line for each step."""
 

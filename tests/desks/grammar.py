@@ -23,6 +23,7 @@ Obstacle = Literal[
     "extra confirmation",
     "sworn confirmation",
     "sold out",
+    "sold out by chance",
 ]
 Combination = tuple[Obstacle, ...]
 
@@ -51,6 +52,9 @@ APART: Final[tuple[Combination, ...]] = (("moved address", "renamed control"), (
 
 CONTROL: Final[Combination] = ("sold out",)
 """Nothing can cure this."""
+
+CHANCE: Final[Combination] = ("sold out by chance",)
+"""Nothing can cure this either: it is there in every second instance, drawn by the seed and the noise index."""
 
 PLACES: Final[tuple[Combination, ...]] = (
     ("moved address",),

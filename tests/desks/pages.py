@@ -12,11 +12,16 @@ from starlette.responses import Response
 from agents.envs.sites.visits import page_response, redirect_to
 
 from .desk import A_PAGE, Desk
+from .grammar import CHANCE
 
 
 def page(desk: Desk, prefix: str, body: str, status: int = 200) -> Response:
     words = desk.desk.words
-    menu = f'<nav><a href="{prefix}{desk.address}">{words.things}</a> <a href="{prefix}/news">News</a></nav>'
+    links = {words.things: desk.address, "News": "/news"}
+    if CHANCE[0] in desk.desk.obstacles:
+        links |= {each: f"/news?{urlencode({'of': each})}" for each in (*words.branches, *words.tabs)}
+    shown = (f'<a href="{prefix}{address}">{escape(name)}</a>' for name, address in links.items())
+    menu = f"<nav>{' '.join(shown)}</nav>"
     return page_response(f"<title>{words.site}</title>{menu}<h1>{words.site}</h1>{body}", status)
 
 

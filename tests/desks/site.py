@@ -21,7 +21,7 @@ def desk_site(desk: DeskKind) -> SiteKind:
     tasks = (TaskText(task_id=desk.task, instruction=template_of(desk).instruction, cluster="desk"),)
 
     def build(page_base: str, token: str, conditions: Conditions = CLEAR) -> Apps:
-        instances = Instances(lambda seed, _repeat=0: Desk(desk, seed), conditions=conditions)
+        instances = Instances(lambda seed, repeat=0: Desk(desk, seed, repeat=repeat), conditions=conditions)
         admin = admin_app(site=words.site, tasks=tasks, instances=instances, page_base=page_base, token=token)
         return Apps(instance_app(instances, answer), admin)
 
