@@ -37,7 +37,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """The actions of a model's run in one group, whether its oracle passed it, and its reward in millionths."""
+    """The actions of a model's run in one group, whether its oracle passed it, and its reward in millionths.
+
+    `seen` is what it was told last, where that was read.
+    """
 
     run: str
     template: str
@@ -45,6 +48,7 @@ class Transcript:
     passed: bool
     reward: int
     moves: tuple[Move, ...]
+    seen: str = ""
 
 
 def contrast(environment: str, template: Template, transcripts: Iterable[Transcript]) -> tuple[Captured, ...]:

@@ -42,7 +42,7 @@ def tool_results(messages: Sequence[Mapping[str, Json]]) -> Iterator[ToolResult]
     for place, message in enumerate(messages[said + 1 :], said + 1):
         for identity, content, has_failed in _answers(message):
             use = used.get(identity, ToolUse(identity, "tool", None))
-            yield ToolResult(use, _as_text(content), has_failed, place)
+            yield ToolResult(use, content_text(content), has_failed, place)
 
 
 def answered_uses(sample: Mapping[str, Any]) -> Iterator[ToolUse]:
@@ -91,7 +91,7 @@ def _argument_text(argument: Any) -> str | None:
     return argument if argument is None or isinstance(argument, str) else _as_json(argument)
 
 
-def _as_text(content: Any) -> str:
+def content_text(content: Any) -> str:
     """A content as text; of a list of parts each text, and the others as JSON (pictures are addresses by now)."""
     if content is None or isinstance(content, str):
         return content or ""

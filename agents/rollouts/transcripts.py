@@ -18,7 +18,7 @@ from ..executors.actions import NotAnAction, step_of
 from ..executors.open_actions import FINISH, open_step
 from ..learning.contrast import Move
 from ..models.model import Sample
-from ..models.tool_results import ToolUse, action_name, answered_uses, tool_results
+from ..models.tool_results import ToolUse, action_name, answered_uses, content_text, tool_results
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -59,6 +59,25 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
             break  # an answer that today's rules read otherwise
         moves.append(Move(action.step, action.page, event.outcome == "ok"))
     return tuple(moves)
+
+
+def read_last_seen(store: EventStore, blobs: BlobStore, run: str) -> str:
+    """What the model of a run was told last: the page that a policy saw, or what an agent's tools gave it.
+
+    Empty if no model was called or it was told a picture. Raises BlobErased, BlobMissing, BlobDamaged.
+    """
+    events = [item.event for item in store.read(stream=f"run/{run}", types=["ModelCalled"])]
+    calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
+    told = _told_last(blobs, calls[-1].messages) if calls else []
+    results = [each.result for each in tool_results(told)]
+    has_answered = bool(told) and told[0].get("role") == "assistant"
+    texts = results or map(_said, told[1:] if has_answered else told[-1:])
+    return "\n".join(text for text in texts if text)
+
+
+def _said(message: Mapping[str, Json]) -> str:
+    """The text of a message as a policy's is recorded, or as an agent sent it."""
+    return text_of(message) if "parts" in message else content_text(message.get("content"))
 
 
 def messages_of(blobs: BlobStore, call: ModelCalled) -> list[Mapping[str, Json]]:

@@ -42,7 +42,7 @@ from ..course import Course
 from ..house import House
 from ..settings import Settings
 from .advisor import Advisor, advisor_of
-from .lessons import plain_rewards
+from .lessons import plain_rewards, with_last_seen
 from .reflect import MOST_RUNS, Question, failing_tasks, record_answer, was_asked
 
 MOST_PROPOSED: Final = 3
@@ -280,9 +280,10 @@ def _read_transcripts(house: House, pool: InstructionPool, runs: Sequence[str]) 
 def _read_transcript(house: House, run: RunState, reward: RewardState) -> Transcript | None:
     try:
         moves = read_moves(house.store, house.blobs, run.run)
+        found = Transcript(run.run, run.template, run.group, reward.passed, _value(reward), moves)
+        return with_last_seen(house, found)
     except BlobErased:
         return None
-    return Transcript(run.run, run.template, run.group, reward.passed, _value(reward), moves)
 
 
 def _first_graded(reward: RewardState) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 
 from agents.learning.applied_words import say_promoted
@@ -11,7 +12,7 @@ from agents.learning.contrast import Transcript, contrast
 from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import WHOLE_TEXTS, OccasionPiece
 from agents.learning.transfer import transfer
-from agents.rollouts.transcripts import read_moves
+from agents.rollouts.transcripts import read_last_seen, read_moves
 from eventlog.errors import BlobErased
 from eventlog.events import PieceKind, PromotionRule, Spec, SweepPlanned
 from projections.contamination import contaminated_runs
@@ -71,6 +72,15 @@ def read_transcript(house: House, spec: Spec, reward: RewardState) -> Transcript
         return None
     score = reward.score if reward.value is None else reward.value
     return Transcript(spec.spec_id, spec.template, spec.group_id, reward.passed, score, moves)
+
+
+def with_last_seen(house: House, transcript: Transcript) -> Transcript:
+    """A transcript with what its run saw last, if it failed and was not erased. Raises BlobMissing, BlobDamaged."""
+    try:
+        seen = "" if transcript.passed else read_last_seen(house.store, house.blobs, transcript.run)
+    except BlobErased:
+        return transcript
+    return replace(transcript, seen=seen)
 
 
 def _transfer_lessons(

@@ -25,7 +25,7 @@ from ..course import CONTROLLER, Course
 from ..house import House
 from .advisor import Advisor, advisor_of
 from .capture import fresh_appends
-from .lessons import plain_rewards, read_transcript
+from .lessons import plain_rewards, read_transcript, with_last_seen
 
 MOST_CLUSTERS: Final = 4
 """Most clusters of a sweep about which the model is asked, those with most failures first."""
@@ -150,12 +150,15 @@ def record_answer(
 def _transcripts(
     house: House, sweep: SweepPlanned, template: Template, graded: Mapping[str, RewardState]
 ) -> tuple[Transcript, ...]:
-    """Transcripts of a task's runs, failed and passed in equal numbers as far as there are enough."""
+    """Transcripts of a task's runs, failed and passed in equal numbers as far as there are enough.
+
+    Erased ones are left out.
+    """
     own = [spec for spec in sweep.specs if spec.template == template.template_id and spec.spec_id in graded]
     failed, passed = ([spec for spec in own if graded[spec.spec_id].passed is wanted] for wanted in (False, True))
     chosen = [*failed[: MOST_RUNS // 2], *passed[: MOST_RUNS // 2]]
     found = (read_transcript(house, spec, graded[spec.spec_id]) for spec in chosen)
-    return tuple(each for each in found if each is not None)
+    return tuple(with_last_seen(house, each) for each in found if each is not None)
 
 
 def was_asked(store: EventStore, run: str) -> bool:

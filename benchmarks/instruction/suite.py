@@ -14,7 +14,8 @@ from agents.envs.unclosed_instances import close_or_count
 from agents.executors.executor import Assignment, Execution
 from agents.executors.policy import PolicyExecutor
 from agents.learning.guidance import LONGEST_GUIDANCE
-from agents.learning.quoting import clean_text
+from agents.learning.quoting import clean_text, quote_text
+from agents.learning.reflection import MOST_SEEN
 from agents.learning.step_words import say_step
 from agents.models.scripted import Scripted
 from tests.desks.desk import NAME
@@ -133,18 +134,20 @@ class Player:
             self.spent.calls += len(done.called)
             self.spent.tokens += sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in done.called)
             passed = self.client.oracle(instance, task.oracle_task_id).passed
-            return Played(passed, tell_steps(done, task.instruction))
+            return Played(passed, tell_run(done, task.instruction, passed=passed))
         finally:
             close_or_count(self.client, instance)
 
 
-def tell_steps(done: Execution, instruction: str) -> str:
-    """What a run did in the words that the loop's own reflector reads: the page and the step, and if it failed."""
+def tell_run(done: Execution, instruction: str, *, passed: bool) -> str:
+    """A run in the words that the loop's own reflector reads: each page and step, and what a failed run saw last."""
     lines: list[str] = []
     for call, each in zip(done.called, done.taken, strict=False):
         seen = PAGE.findall(call.request.messages[-1].text)
         said = say_step(each.step, instruction) or each.step.type
         lines.append(f"- {f'on {seen[-1]}: ' if seen else ''}{said}{', which failed' if each.is_failed else ''}")
+    if done.called and not passed:
+        lines.append(f"What it saw last: {quote_text(done.called[-1].request.messages[-1].text, MOST_SEEN)}")
     return "\n".join(lines)
 
 

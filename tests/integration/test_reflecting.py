@@ -84,6 +84,8 @@ def test_one_lesson_of_a_failing_cluster_is_proposed_and_its_call_is_charged_to_
     (asked,) = adviser.asked
     assert "A run that failed:" in asked.text
     assert "“on /" in asked.text
+    assert "What it saw last: “" in asked.text
+    assert "status 404; title: Page not found" in asked.text.split("What it saw last: “")[1]
     learn_from(house, sweep, RECIPES)
     assert (len(adviser.asked), len(proposed(house))) == (1, 1)
 

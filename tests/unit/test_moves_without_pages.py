@@ -20,7 +20,7 @@ from agents.learning.contrast import Transcript, contrast
 from agents.learning.reflection import transcript_lines
 from agents.models.scripted import Scripted
 from agents.rollouts.facts import execution_facts
-from agents.rollouts.transcripts import read_moves
+from agents.rollouts.transcripts import read_last_seen, read_moves
 from api.serving.calls import ModelAnswer, ModelCall
 from api.serving.outside_facts import call_event
 from eventlog.blobs import MemoryBlobs
@@ -77,6 +77,7 @@ def test_a_sibling_that_passed_teaches_an_action_that_is_called_as_a_step_on_a_p
         transcripts.append(Transcript(run, "t1", "g", run == "passed", int(run == "passed"), moves))
     (lesson,) = contrast("buttons", template(), transcripts)
     assert lesson.text.startswith("Next: take the action click with 'right'.")
+    assert "two buttons" in read_last_seen(store, blobs, "failed")
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,27 @@ def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between
         ("look", None, api == "openai"),
         ("finish", None, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "seen"),
+    [
+        ([], ""),
+        ([[{"role": "user", "content": "do it"}]], "do it"),
+        ([[{"role": "user", "content": "page one"}], [{"role": "user", "content": "page two"}]], "page two"),
+        ([[{"role": "user", "content": "do it"}, *SAID["openai"]]], "a page\nseen"),
+        ([[{"role": "user", "content": "do it"}, *SAID["anthropic"]]], "a page\nno"),
+        ([[{"role": "assistant", "content": "what?"}, {"role": "user", "content": "this"}]], "this"),
+    ],
+)
+def test_what_an_agent_was_told_last_is_what_its_tools_gave_or_else_the_last_message(
+    told: list[list[dict[str, Any]]], seen: str
+) -> None:
+    store, blobs = a_store(), MemoryBlobs()
+    calls = tuple(called(blobs, messages) for messages in told)
+    end = (ended(0, "exit code 0"),)
+    recorded(store, blobs, "r", Execution(end, "completed", is_reported=True, passed_on=calls), "agent:1")
+    assert read_last_seen(store, blobs, "r") == seen
 
 
 BUY: Final = {
