@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,12 +38,17 @@ def tell(part: str, found: Sequence[Measured], minutes: float, note: str, budget
         counted = f"{figures['runs']:,.0f} runs and {figures['calls']:,.0f} calls of learning, {minutes:.0f} minutes."
         control = [f"On the control {summary(found)}."] if any(each.is_control for each in found) else []
         section(PAGE, "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), "", counted, *control]), part)
+    report(f"demo-agents, {part}", figures, targets_of(figures, found[0].lessons, budget), intervals=spans)
+
+
+def targets_of(figures: Mapping[str, float], together: str, budget: int) -> dict[str, float | Target]:
+    """Targets of the figures that there are: success by the lessons `together`, bytes told, and useless promotions."""
     targets: dict[str, float | Target] = {"most bytes told": at_most(budget)}
-    if (together := f"{found[0].lessons}, after") in figures:
-        targets[together] = at_least(0.9)
+    if f"{together}, after" in figures:
+        targets[f"{together}, after"] = at_least(0.9)
     if "control, promoted" in figures:
         targets["control, promoted"] = at_most(0.015)
-    report(f"demo-agents, {part}", figures, targets, intervals=spans)
+    return targets
 
 
 def cells(each: Measured) -> tuple[str, ...]:

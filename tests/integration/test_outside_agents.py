@@ -14,6 +14,8 @@ from typing import TypeVar
 import pytest
 
 from agents.envs.clients.client import EnvClient
+from agents.envs.contract import Instance
+from agents.executors.executor import Assignment, ExecutedStep
 from agents.executors.outside.agent_spec import read_agent
 from agents.executors.outside.errors import AgentChanged
 from agents.executors.outside.executor import AgentExecutor
@@ -259,3 +261,22 @@ def test_an_agent_that_changes_while_it_plays_is_not_played(shop: OwnSite, tmp_p
     with EnvClient(shop.url, shop.token) as client, pytest.raises(AgentChanged, match="changed while it was playing"):
         play(job(), Means(client, BOOK, SeedsRule(), stopwatch, executor))
     assert read_agent("python:strangers:nothing", folder).recorded_name != agent.recorded_name
+
+
+@pytest.mark.parametrize(("grace_s", "is_whole"), [(60.0, True), (-1.0, False)])
+def test_steps_that_are_read_after_the_time_of_the_agent_are_kept_without_checks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, grace_s: float, is_whole: bool
+) -> None:
+    monkeypatch.setattr("agents.executors.outside.executor.GRACE_S", grace_s)
+    checked = []
+
+    def watch(step: ExecutedStep) -> None:
+        checked.append(step.index)
+        time.sleep(0.05)
+
+    agent = read_agent("python:strangers:reports_much", folder)
+    executor = AgentExecutor(agent, LIMITS, {"PATH": os.environ["PATH"]})
+    nowhere = Instance.model_validate({"seed": 1, "instance": "a", "url": "http://127.0.0.1:9/i/a/"})
+    done = executor.execute(Assignment("look", (), 40), nowhere, watch)
+    assert [each.step.action for each in done.taken] == ["look"] * 40 + ["finish"]
+    assert (len(checked) == 40) == is_whole

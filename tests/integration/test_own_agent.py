@@ -28,9 +28,11 @@ from eventlog.blobs.conversations import get_messages
 from eventlog.events import (
     EvaluationOpened,
     ModelCalled,
+    PieceTried,
     RunFinished,
     RunMissing,
     RunStarted,
+    SubstrateCredited,
     SweepPlanned,
     VerdictReached,
 )
@@ -42,6 +44,10 @@ from tests.own_agent import DEAF, choose_link, commands, model_settings, write_o
 from tests.own_site import TOKEN, OwnSite, free_port, serve_own_site, wait_for_port
 
 Flywheel = Callable[..., tuple[int, str, str]]
+WITH_THE_PACKAGE: Final = pytest.param(
+    True, marks=(pytest.mark.endure, pytest.mark.timeout(1_800)), id="with the package"
+)
+"""Each of some hundred runs imports the client of OpenAI, which takes a second."""
 
 
 @pytest.fixture
@@ -92,10 +98,13 @@ def events(house: House, kind: type) -> list[object]:
 @pytest.mark.costly(
     "a page's promise: an agent of one's own from a function to a verdict, with every run of a real gate"
 )
+@pytest.mark.parametrize(
+    "has_client", [False, pytest.param(True, marks=[pytest.mark.endure, pytest.mark.timeout(1_800)])]
+)
 def test_the_tutorial_leads_from_a_function_to_a_verdict(
-    flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
+    has_client: bool, flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
 ) -> None:
-    write_own_agent(tmp_path, has_client=False)
+    write_own_agent(tmp_path, has_client=has_client)
     said: dict[str, str] = {}
     for words in commands(shop):
         code, out, err = flywheel(*words)
@@ -316,9 +325,12 @@ def test_thirty_kills_of_controllers_wardens_agents_and_a_proxy_count_nothing_tw
         assert set(ends.values()) == {1}
         assert len(project.events(VerdictReached)) <= 1
         assert all(has_ended(process) for name in PROGRAMS.values() for process in processes_at(name, tmp_path))
+        tried = Counter((event.piece, event.run) for event in project.events(PieceTried))
+        credited = Counter(event.run for event in project.events(SubstrateCredited))
+        assert (set(tried.values()), set(credited.values())) == ({1}, {1})
         the_log_is_whole(project)
+        record_property("ended", dict(Counter(event.type for event in project.events(RunFinished, RunMissing))))
     record_property("killed", dict(killed))
-    record_property("ended", dict(Counter(event.type for event in project.events(RunFinished, RunMissing))))
     assert all(killed[whom] for whom in ("agent", "controller", "warden", "proxy")), killed
 
 

@@ -20,15 +20,18 @@ from benchmarks.demo_agents.clicking import JUDGED as CLICKED
 from benchmarks.demo_agents.clicking import KINDS as PAGE_KINDS
 from benchmarks.demo_agents.clicking import PROPOSED
 from benchmarks.demo_agents.clicking import todo as pages_to_learn
-from benchmarks.demo_agents.learning import project_of
+from benchmarks.demo_agents.learning import Measured, project_of
 from benchmarks.demo_agents.pages import OPEN, choices_on, named_on
 from benchmarks.demo_agents.policy import JUDGED, Effort
 from benchmarks.demo_agents.policy import KINDS as SITE_KINDS
 from benchmarks.demo_agents.policy import todo as sites_to_learn
+from benchmarks.demo_agents.rules import chance_desk, lessons_of_nothing
 from benchmarks.demo_agents.school import school_desk, task_of
+from benchmarks.demo_agents.tables import figures_of, targets_of
 from eventlog.database import schema_name
 from eventlog.events import Sampling, Step
-from tests.followers import Follower, answer
+from tests.desks.desk import Desk
+from tests.followers import Follower, answer, parse_lesson
 
 PAGE = """ok
 <page>
@@ -144,3 +147,30 @@ def test_every_place_and_kinds_of_lessons_have_a_project_of_their_own() -> None:
     sites = [project_of(desk.words.site, SITE_KINDS[lessons]) for lessons, desk in todo]
     pages = [project_of(task, PAGE_KINDS[lessons]) for lessons, task in pages_to_learn()]
     assert len({*map(schema_name, (*sites, *pages))}) == len(sites) + len(pages)
+
+
+def a_task(*, is_control: bool, tried: int = 3) -> Measured:
+    return Measured("gate page", "clinic", is_control, "every kind", 1, 8, 10, (), 9, 9, tried, 40)
+
+
+def test_only_what_was_measured_has_figures_and_targets() -> None:
+    curable, control = a_task(is_control=False), a_task(is_control=True)
+    found = {each: figures_of(list(tasks))[0] for each, tasks in (("cured", [curable]), ("control", [control]))}
+    assert found["cured"] == {"every kind, before": 0.1, "every kind, after": 0.8}
+    assert found["control"].keys() == {"control, tried", "control, promoted", "control, after"}
+    assert targets_of(found["cured"], "every kind", 300).keys() == {"most bytes told", "every kind, after"}
+    assert targets_of(found["control"], "every kind", 300).keys() == {"most bytes told", "control, promoted"}
+
+
+def test_sentences_that_do_nothing_are_different_lessons_about_a_page_that_the_agent_does_not_open() -> None:
+    lessons = [parse_lesson(each) for each in lessons_of_nothing()]
+    assert len({*lessons}) == len(lessons) > 400
+    assert {each and each.page for each in lessons} == {"/news"}
+
+
+def test_where_chance_decides_each_noise_index_of_a_seed_draws_anew_and_half_of_them_pass() -> None:
+    desk = chance_desk(0)
+    drawn = [[Desk(desk, seed, repeat=repeat).has("sold out") for repeat in range(8)] for seed in range(50)]
+    assert 0.4 < sum(map(sum, drawn)) / 400 < 0.6
+    assert sum(len({*each}) == 2 for each in drawn) > 45
+    assert Desk(desk, 1).fingerprint() == Desk(desk, 1, repeat=5).fingerprint()

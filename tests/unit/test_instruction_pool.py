@@ -93,6 +93,18 @@ def test_of_instructions_that_are_tried_no_further_the_newest_have_successors_an
     assert {each.piece for each in found.tried} == found.texts.keys()
 
 
+def test_candidates_that_were_never_tried_and_are_tried_no_further_are_nobodys_parents() -> None:
+    store, blobs = a_log(), MemoryBlobs()
+    given_up = propose(store, "Look first.")
+    for number in range(MOST_OVER + 1):
+        entry = MemoryFileEntry(
+            kind="instruction", occasion=OCCASION, text=f"Wait {number} times.", title="in-replaced"
+        )
+        add(store, f"instruction/{entry.piece}", entry.event(PairedRule()))
+    blobs.put([given_up.content])
+    assert pool_in(store, blobs).texts == {given_up.piece: given_up.text}
+
+
 def test_a_run_that_was_told_an_instruction_of_long_ago_is_none_without_one() -> None:
     store, blobs = a_log(), MemoryBlobs()
     given_up = [propose(store, f"Look {number} times.") for number in range(MOST_OVER + 1)]
