@@ -88,13 +88,14 @@ def open_evaluation(
     executor: str | None = None,
     suite: tuple[TaskPlan, ...] = (),
     suite_version: str | None = None,
+    model: str | None = None,
 ) -> Position:
     """Record that two artifacts will play a benchmark under these rules, and spend the next share of its alpha.
 
-    Idempotent. `executor` plays both arms (None: plans over HTTP), from the plans of the `suite`; steps are checked by
-    the operations of its `suite_version` (None: of the site's suite by now). Openings of one benchmark share its
-    stream: after a version conflict the ledger is read again. Raises NotFrozen, BenchmarkExhausted, and AlreadyOpened
-    if an evaluation with this name has other arguments.
+    Idempotent. `executor` plays both arms (None: plans over HTTP) by its `model`, from the plans of the `suite`; steps
+    are checked by the operations of its `suite_version` (None: of the site's suite by now). Openings of one benchmark
+    share its stream: after a version conflict the ledger is read again. Raises NotFrozen, BenchmarkExhausted, and
+    AlreadyOpened if an evaluation with this name has other arguments.
     """
     unspent = EvaluationOpened(
         evaluation=evaluation,
@@ -108,6 +109,7 @@ def open_evaluation(
         suite=suite,
         executor=executor,
         suite_version=suite_version,
+        model=model,
     )
     position: Position | None = None
     while position is None:

@@ -18,6 +18,7 @@ class EvaluationEntry(FoldState, frozen=True, kw_only=True):
     evaluation: str
     benchmark: str
     executor: str | None = None
+    model: str | None = None
     opened_since: int
     opened_by: str
     weights: str
@@ -49,6 +50,7 @@ def _fold(state: EvaluationsState, row: EventRow) -> EvaluationsState:
             evaluation=name,
             benchmark=row.text("benchmark"),
             executor=row.maybe_text("executor"),
+            model=row.maybe_text("model"),
             opened_since=row.position,
             opened_by=row.actor,
             weights=row.text("challenger.weights"),
@@ -61,13 +63,14 @@ def _fold(state: EvaluationsState, row: EventRow) -> EvaluationsState:
 
 EVALUATIONS = Fold(
     name="evaluations",
-    version=2,
+    version=3,
     reads={
         "EvaluationOpened": (
             "evaluation",
             "benchmark",
             "benchmark_digest",
             "executor",
+            "model",
             "challenger.weights",
             "challenger.memory.digest",
         ),

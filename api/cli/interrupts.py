@@ -29,7 +29,8 @@ def watch_interrupts(say: Callable[[str], None]) -> Callable[[], object]:
     The returned function waits until the sentence was said, a second at most: call it before an interrupted process
     ends.
     A thread reads the signals, because the main thread runs no handler while it is inside a library's own code. Ending
-    at once is safe: whoever resumes finds a log as after `kill -9`.
+    at once is safe: whoever resumes finds a log as after `kill -9`. Only when Python takes itself down, after all
+    functions that were registered for the end, is Ctrl-C ignored.
     """
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return _wait_for_nothing

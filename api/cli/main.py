@@ -28,12 +28,15 @@ def main(arguments: list[str] | None = None) -> None:
     gc.disable()  # what is made first are modules, which stay; a command turns it on when it is imported
     faulthandler.enable(sys.__stderr__ or 2)  # a crash of a library says in which calls it happened
     await_sentence = watch_interrupts(_say)
+    code: int | None = None
     try:
         code = run_command(sys.argv[1:] if arguments is None else arguments)
         leave_to_watch()
-    except KeyboardInterrupt:  # the second one, while the first was answered
-        code = INTERRUPTED
-        leave_to_watch()
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        leave_to_watch()  # it came when the command had ended, or when the first one was answered
+        code = INTERRUPTED if code is None else code
     if code == INTERRUPTED:
         await_sentence()
     gc.freeze()  # or Python looks for garbage in all modules, more than once, before it ends: .1 s
@@ -57,11 +60,11 @@ def run_command(arguments: list[str]) -> int:
             return _report_misuse(str(error), arguments)
         _say(str(error))
         return ERROR
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except _expected_errors() as error:
         _say(_sentence(error))
         return ERROR
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Exception as error:
         if is_interrupt(error):
             return INTERRUPTED

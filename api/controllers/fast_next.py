@@ -25,7 +25,7 @@ from ..queries.benchmarks import benchmark_seeds, evaluations_of, present_benchm
 from ..queries.champion import present_champion
 from ..queries.runs import pending_specs
 from ..queries.sweeps import sweeps_on
-from ..sweeps.executors import plays, recorded_name
+from ..sweeps.executors import plays, recorded_as, recorded_name
 from ..sweeps.missing import is_in_vain
 from ..sweeps.seeds import fresh_seeds
 from .slow_next import slow_benchmarks
@@ -143,7 +143,8 @@ def _judged_memories(views: Views, site: str, executor: Executor, weights: str) 
     """Digests of the memories judged on a site. Void verdicts do not count.
 
     What was judged with an agent from outside says nothing of another agent, or of plans, and the other way round.
-    Where the executor plays by weights, what was judged with others than these says nothing either.
+    Where the executor plays by weights, what was judged with others than these says nothing either, and of a policy at
+    a server what was judged with another model.
     """
     own, name = evaluations_of(views, site), recorded_name(executor)
     is_ours = {each.evaluation for each in own if not is_agent(each.executor)}
@@ -151,6 +152,9 @@ def _judged_memories(views: Views, site: str, executor: Executor, weights: str) 
         is_ours = {each.evaluation for each in own if each.executor == name}
     if plays_weights(executor):
         is_ours &= {each.evaluation for each in own if each.weights == weights}
+    elif name in ADVISED:
+        model = recorded_as(executor)[1]
+        is_ours -= {each.evaluation for each in own if each.executor == name and each.model not in {None, model}}
     return (each.memory for each in own if each.decision != "void" and each.evaluation in is_ours)
 
 

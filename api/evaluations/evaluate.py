@@ -48,7 +48,7 @@ from ..queries.benchmarks import refuse_small_benchmark
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..reporter import Reporter
-from ..sweeps.executors import audience_of, describe_executor, options_of, recorded_as
+from ..sweeps.executors import audience_of, describe_executor, model_variable, options_of, recorded_as
 from ..sweeps.jobs import pieces_of
 from ..sweeps.models import agent_model
 from .arms import Sides, sides
@@ -74,7 +74,7 @@ def challenge(
     successor are told, so it judges nobody. Raises AlreadySucceeded, TooFewUnits, BenchmarkExhausted,
     UnknownTemplate, NotServed, ActsElsewhere, without opening an evaluation.
     """
-    name, _ = recorded_as(executor)
+    name, model = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
     refuse_unserved(executor, (present, challenger))
     under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
@@ -103,6 +103,7 @@ def challenge(
                 executor=name,
                 suite=plans,
                 suite_version=version,
+                model=model,
             )
         except AlreadyOpened:
             continue  # the name was taken concurrently, on another benchmark
@@ -199,23 +200,29 @@ def play_and_settle(
 
 
 def _refuse_other(house: House, evaluation: str, executor: Executor) -> EvaluationOpened:
-    """Return how it was opened, and raise OtherExecutor if that was for another executor: one must play both arms."""
-    opened, (name, _) = find_opening(house.store, evaluation), recorded_as(executor)
-    if opened.executor != name:
+    """Return how it was opened, and raise OtherExecutor if that was for another executor or for another model of it.
+
+    One must play both arms. Evaluations of before models were recorded are played by any.
+    """
+    opened, (name, model) = find_opening(house.store, evaluation), recorded_as(executor)
+    is_other_model = opened.model not in {None, model}
+    if opened.executor != name or is_other_model:
         raise OtherExecutor(
             what=f"The evaluation {evaluation}",
-            expected=describe_executor(opened.executor),
-            actual=describe_executor(name),
-            way_out=f"Run `flywheel run {_options_of_loop(opened)}`.",
+            expected=_describe_player(opened.executor, opened.model if is_other_model else None),
+            actual=_describe_player(name, model if is_other_model else None),
+            way_out=f"Run `{model_variable(opened) if is_other_model else ''}flywheel run {_options_of_loop(opened)}`.",
         )
     return opened
 
 
-def _options_of_loop(opened: EvaluationOpened) -> str:
-    """Options of the loop that opened an evaluation: the slow one trained the challenger, the fast one gave it memory.
+def _describe_player(executor: str | None, model: str | None) -> str:
+    named = describe_executor(executor)
+    return named if model is None else f"{named} ({model})"
 
-    The log has the agent of an evaluation by its digest alone, so its text is a placeholder.
-    """
+
+def _options_of_loop(opened: EvaluationOpened) -> str:
+    """Options of the loop that opened an evaluation: the slow one trained its challenger, the fast one taught it."""
     if opened.champion.weights == opened.challenger.weights:
         return options_of(opened)
     if is_agent(opened.executor):

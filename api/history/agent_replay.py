@@ -97,7 +97,7 @@ def _texts(blobs: BlobStore, recording: Recording) -> Mapping[str, str]:
 def _doubt(store: EventStore, started: RunStarted, agent: AgentSpec) -> tuple[str, ...]:
     """What is to be said of whether this agent is the recorded one; empty if it is.
 
-    A sweep says before which base model in the process it played, which is a part of its name; an evaluation does not.
+    What planned the run says before which model it played, which is a part of its name.
     """
     arm = started.arm
     stream = f"sweep/{started.spec.sweep}" if arm is None else BENCHMARK.format(arm.benchmark)
@@ -105,8 +105,8 @@ def _doubt(store: EventStore, started: RunStarted, agent: AgentSpec) -> tuple[st
     planned = next((event for event in events if _is_of(event, arm)), None)
     if planned is None:
         return (_UNKNOWN,)
-    base = model_in(planned.model or "") if isinstance(planned, SweepPlanned) else ""
-    name = (agent.with_model(base) if base else agent).recorded_name
+    model = model_in(planned.model or "")
+    name = (agent.with_model(model) if model else agent).recorded_name
     return () if planned.executor == name else (_OTHER,)
 
 

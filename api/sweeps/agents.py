@@ -50,7 +50,7 @@ def agent_executor(
         models = endpoint.models
         yield replace(
             playing,
-            agent=agent if models.base is None else agent.with_model(models.base),
+            agent=agent.with_model(models.base or f"{settings.model_api}:{models.name}"),
             opening=endpoint.open_run,
             load=models.load,
             server=partial(agent_model, settings, model) if models.base is None else None,

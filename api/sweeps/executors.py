@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
@@ -25,6 +26,7 @@ from agents.executors.site_tools import over_tools
 from agents.executors.surface import Surface
 from agents.learning.advice import Audience
 from agents.models.errors import NotOffered
+from agents.models.llamacpp.network import PREFIX as GGUF
 from agents.models.local.network import PREFIX
 from agents.rollouts.play import PLAN
 from eventlog.events import EvaluationOpened, SweepPlanned
@@ -205,7 +207,7 @@ def options_of(planned: SweepPlanned | EvaluationOpened) -> str:
     """Command-line options that select the recorded executor and model."""
     model = planned.model if isinstance(planned, SweepPlanned) else None
     if is_agent(planned.executor):
-        return agent_options(model or "AGENT")
+        return agent_options(planned.model or "AGENT")
     return f"{_way_options(planned.executor or PLAN.name)}{f' --model {_without_api(model)}' if model else ''}"
 
 
@@ -220,14 +222,17 @@ def _way_options(executor: str) -> str:
 
 def worker_of(sweep: SweepPlanned) -> str:
     """The worker command that plays a sweep's queued jobs."""
-    if is_agent(sweep.executor):
-        named = model_in(sweep.model or "").partition(":")[0]
-        base = f"FLYWHEEL_MODEL={named}:FOLDER " if named else ""
-        return f"{base}flywheel worker --site {sweep.environment} {options_of(sweep)}"
-    variable = "FLYWHEEL_REMOTE_MODEL" if sweep.executor == REMOTE else "FLYWHEEL_MODEL"
-    model = f"{variable}={_without_api(sweep.model)} " if sweep.model else ""
-    executor = f" {_way_options(sweep.executor)}" if sweep.executor else ""
-    return f"{model}flywheel worker --site {sweep.environment}{executor}"
+    own = f" {options_of(sweep)}" if is_agent(sweep.executor) else ""
+    executor = own or (f" {_way_options(sweep.executor)}" if sweep.executor else "")
+    return f"{model_variable(sweep)}flywheel worker --site {sweep.environment}{executor}"
+
+
+def model_variable(planned: SweepPlanned | EvaluationOpened) -> str:
+    """The variable that names the recorded model, with a space after it; empty if there is no model."""
+    recorded = planned.model or ""
+    model = model_in(recorded) if is_agent(planned.executor) else recorded
+    variable = "FLYWHEEL_REMOTE_MODEL" if planned.executor == REMOTE else "FLYWHEEL_MODEL"
+    return f"{variable}={shlex.quote(_without_api(model))} " if model else ""
 
 
 def _without_api(model: str) -> str:
@@ -235,7 +240,8 @@ def _without_api(model: str) -> str:
 
     A base model in this process is named by its folder; the log has only its digest, so FOLDER is a placeholder.
     """
-    return f"{PREFIX}FOLDER" if model.startswith(PREFIX) else model.partition(":")[2] or model
+    api, _, name = model.partition(":")
+    return f"{api}:FOLDER" if f"{api}:" in {PREFIX, GGUF} else name or model
 
 
 def refuse_other(executor: Executor, sweep: SweepPlanned, way_out: str) -> None:

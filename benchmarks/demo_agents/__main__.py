@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -65,17 +66,18 @@ def main(
     if Part.RULES in parts:
         began = time.perf_counter()
         desks = drawn_desks(seed, is_short=quick)
-        found = measured([partial(open_desk, desk) for desk in desks], QUICK if quick else Sizes())
+        found = measured(product([partial(open_desk, desk) for desk in desks], ABLATIONS), QUICK if quick else Sizes())
         tell(Part.RULES, found, _minutes(began), note_of(QUICK if quick else Sizes(), quick=quick), write=write)
     if Part.CHANCE in parts:
         began, sizes = time.perf_counter(), QUICK_CHANCE if quick else BY_CHANCE
-        found = measured([partial(open_chance, chance_desk(seed))], sizes)
+        drawn = [(partial(open_chance, chance_desk(seed, luck)), name) for luck, name in enumerate(ABLATIONS)]
+        found = measured(drawn, sizes)
         tell(Part.CHANCE, found, _minutes(began), note_of(sizes, quick=quick), write=write)
     if Part.MINIWOB in parts:
         began, sizes = time.perf_counter(), QUICK_PAGES if quick else PAGES
         names = [name for name in OBSTACLES if not quick or name in {"click-test", UNCURED}]
         with open_tabs(Settings().browser) as tabs:
-            found = measured([partial(open_page, name, tabs) for name in names], sizes)
+            found = measured(product([partial(open_page, name, tabs) for name in names], ABLATIONS), sizes)
         tell(Part.MINIWOB, found, _minutes(began), note_of(sizes, quick=quick), write=write)
     for part in (each for each in (Part.POLICY, Part.ALONE) if each in parts):
         from .policy import Effort, measured_policy  # noqa: PLC0415 the other parts need no training libraries
@@ -97,13 +99,12 @@ def main(
         tell(Part.CLICKS, found, _minutes(began), note, BRIEF_BUDGET, write=write)
 
 
-def measured(cases: Iterable[Opened], sizes: Sizes) -> list[Measured]:
-    """Each task by each kind of lessons, in a project of its own."""
-    todo = [(case, lessons) for case in cases for lessons in ABLATIONS]
+def measured(todo: Iterable[tuple[Opened, str]], sizes: Sizes) -> list[Measured]:
+    """Each of these tasks by kinds of lessons, in a project of its own."""
     with own_server() as server:
         return [
             measured_alone(server, f"agents_{number}", opened, lessons, sizes)
-            for number, (opened, lessons) in enumerate(track(todo, "learning"))
+            for number, (opened, lessons) in enumerate(track([*todo], "learning"))
         ]
 
 

@@ -7,10 +7,11 @@ Every part of the demonstration is measured by this code. Its sweeps, trials and
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 from pydantic import SecretStr
@@ -35,7 +36,9 @@ from benchmarks.resuming import play_or_go_on, sweep_named
 from eventlog.blobs import Blob
 from eventlog.events import Artifact, PairedRule, PieceKind, SweepPlanned, Template, Trials
 from eventlog.store import Append
-from projections.memories import candidacies, piece_kind
+from projections.candidacy import Candidacy
+from projections.engine.projection import replay
+from projections.memories import LOOSE, candidacies, piece_kind
 from projections.rewards import REWARDS
 from tests.model_server import Asked, model_server
 
@@ -96,6 +99,8 @@ class Measured:
     """One task and kinds of lessons: sealed runs passed before and after, and the lessons promoted, by kind.
 
     `runs` and `calls` are those of learning, `tried` the lessons that had a trial, `told` the bytes of advice at last.
+    `ended` are the candidacies of these that were decided, `won` those of them that were promoted, also if that was
+    taken back later.
     """
 
     obstacle: str
@@ -110,6 +115,8 @@ class Measured:
     calls: int
     tried: int
     told: int
+    ended: int = 0
+    won: int = 0
 
 
 def measure(house: House, case: Case, lessons: str, kinds: frozenset[PieceKind], sizes: Sizes) -> Measured:
@@ -142,7 +149,29 @@ def measure(house: House, case: Case, lessons: str, kinds: frozenset[PieceKind],
         calls,
         len(tried),
         sum(len(line.encode()) for line in lines),
+        *decided_candidacies(house, kinds),
     )
+
+
+def decided_candidacies(house: House, kinds: Iterable[PieceKind]) -> tuple[int, int]:
+    """Candidacies of pieces of these kinds that trials decided, and how many of them ended in a promotion.
+
+    A piece that is brought back has another candidacy. One without a trial, and one that is not decided, is left out.
+    """
+    found = list[bool]()
+    for kind in sorted(kinds):
+        states: dict[str, list[Candidacy]] = {}
+        for change in replay(LOOSE[kind], house.store.read(types=[*LOOSE[kind].reads])):
+            states.setdefault(change.key, []).append(require(change.state))
+        for own in states.values():
+            ends = [each.status for each in own if each.treated.k]
+            found += [after == "promoted" for before, after in pairwise(["candidate", *ends]) if is_end(before, after)]
+    return len(found), sum(found)
+
+
+def is_end(before: str, after: str) -> bool:
+    """True if a candidacy was decided between two statuses of a piece that follow one another."""
+    return before == "candidate" and after in {"promoted", "retired"}
 
 
 def _count(house: House, prefix: str, kind: str) -> int:

@@ -67,9 +67,9 @@ def open_desk(desk: DeskKind) -> Iterator[Case]:
         )
 
 
-def chance_desk(seed: int) -> DeskKind:
-    """A site where chance alone decides whether a run passes."""
-    return draw_desk(seed, WORDS, [CHANCE])
+def chance_desk(seed: int, luck: int = 0) -> DeskKind:
+    """A site where chance alone decides whether a run passes, with draws of its own for each `luck`."""
+    return replace(draw_desk(seed, WORDS, [CHANCE]), luck=luck)
 
 
 @contextmanager
@@ -107,8 +107,8 @@ def _agent(desk: DeskKind, explores: float) -> PolicyExecutor:
 
 
 def lessons_of_nothing() -> tuple[str, ...]:
-    """Different sentences about a page that the agent never opens."""
-    return tuple(f"On /news: follow the link '{first} {second}'." for first, second in product(_FIRST, _SECOND))
+    """Different sentences about a page that no link leads to."""
+    return tuple(f"On /archive: follow the link '{first} {second}'." for first, second in product(_FIRST, _SECOND))
 
 
 def lessons_of(desk: DeskKind) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ HEADINGS: Final = ("obstacles", "site", "lessons", "before", "after", "tried", "
 
 
 def tell(part: str, found: Sequence[Measured], minutes: float, note: str, budget: int = BUDGET, *, write: bool) -> None:
-    """Print what a part measured, and write it into the page's section of it."""
+    """Print what a part measured, and write it into the page's section of it, which has to be there."""
     rows = [cells(each) for each in found]
     grid = Table(*HEADINGS, title=f"demo-agents, {part}: at most {budget} bytes told", title_justify="left")
     for row in rows:
@@ -33,12 +33,12 @@ def tell(part: str, found: Sequence[Measured], minutes: float, note: str, budget
         "most bytes told": float(max(each.told for each in found)),
         "minutes": minutes,
     }
+    report(f"demo-agents, {part}", figures, targets_of(figures, found[0].lessons, budget), intervals=spans)
     if write:
         lines = [note, "", f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}"]
         counted = f"{figures['runs']:,.0f} runs and {figures['calls']:,.0f} calls of learning, {minutes:.0f} minutes."
         control = [f"On the control {summary(found)}."] if any(each.is_control for each in found) else []
         section(PAGE, "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows), "", counted, *control]), part)
-    report(f"demo-agents, {part}", figures, targets_of(figures, found[0].lessons, budget), intervals=spans)
 
 
 def targets_of(figures: Mapping[str, float], together: str, budget: int) -> dict[str, float | Target]:
@@ -72,20 +72,25 @@ def figures_of(found: Sequence[Measured]) -> tuple[dict[str, float], dict[str, t
             put(f"{lessons}, before", sum(each.before for each in own), runs)
             put(f"{lessons}, after", sum(each.after for each in own), runs)
     if control := [each for each in found if each.is_control]:
-        promoted, tried = _on_control(found)
-        figures["control, tried"] = float(tried)
-        put("control, promoted", promoted, tried)
+        promoted, ended = _on_control(found)
+        figures["control, tried"] = float(sum(each.tried for each in control))
+        figures["control, decided"] = float(ended)
+        put("control, promoted", promoted, ended)
         put("control, after", sum(each.after for each in control), sum(each.sealed for each in control))
     return figures, spans
 
 
 def summary(found: Sequence[Measured]) -> str:
     """How many lessons that do nothing were tried on the control and how many promoted, with the share's interval."""
-    promoted, tried = _on_control(found)
-    around = f": {share(promoted, tried)}" if tried else ""
-    return f"{tried} lessons that do nothing were tried and {promoted} promoted{around}"
+    promoted, ended = _on_control(found)
+    tried = sum(each.tried for each in found if each.is_control)
+    around = f": {share(promoted, ended)}" if ended else ""
+    return (
+        f"{tried} lessons that do nothing were tried; of {ended} decided candidacies {promoted} were promoted{around}"
+    )
 
 
 def _on_control(found: Sequence[Measured]) -> tuple[int, int]:
+    """Candidacies on the control that were promoted, and that were decided."""
     control = [each for each in found if each.is_control]
-    return sum(len(each.promoted) for each in control), sum(each.tried for each in control)
+    return sum(each.won for each in control), sum(each.ended for each in control)

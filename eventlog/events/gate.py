@@ -215,6 +215,8 @@ class TaskPlan(FrozenModel):
 class EvaluationOpened(Event):
     """Two artifacts will play a benchmark under these rules, both with the same `executor` (None: plans over HTTP).
 
+    `model` is the executor's model, or what an agent is (None: it has none, or the log is of before it was recorded).
+
     `challenge` is the evaluation's number on the benchmark, counted from 1. Opening the evaluation spends `alpha`,
     whatever its verdict. `suite` holds the plan of every template, for executors that follow plans. `suite_version` is
     the suite, with its version in the log, by whose operations steps are checked (None: that of the time of opening).
@@ -233,6 +235,7 @@ class EvaluationOpened(Event):
     suite: tuple[TaskPlan, ...]
     executor: Annotated[Name | None, Field(exclude_if=lambda executor: executor is None)] = None
     suite_version: Annotated[Name | None, Field(exclude_if=lambda suite: suite is None)] = None
+    model: Annotated[Name | None, Field(exclude_if=lambda model: model is None)] = None
 
 
 class EvaluationLooked(Event):

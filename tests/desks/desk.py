@@ -29,7 +29,7 @@ class Desk:
         self.right = numbers[rng.randrange(A_PAGE) + A_PAGE * desk.page * self.has("paged list")]
         self.things[self.right] = desk.words.kinds[0]
         self.is_let_in, self.who = False, ""
-        self.is_unlucky = random.Random(f"luck {seed} {repeat}").random() < UNLUCKY  # noqa: S311 (an instance's noise)
+        self.is_unlucky = random.Random(f"luck {desk.luck} {seed} {repeat}").random() < UNLUCKY  # noqa: S311 (an instance's noise)
 
     def has(self, obstacle: str) -> bool:
         obstacles, is_clear = self.desk.obstacles, self.seed % CLEAR_EVERY == 0

@@ -97,7 +97,8 @@ class Words:
 class DeskKind:
     """A site: its words, what stands in the way there, and behind which page of a list and which tab the way goes on.
 
-    Pages and tabs count from 0. With `one_each` an instance has one of the obstacles, which its seed says.
+    Pages and tabs count from 0. With `one_each` an instance has one of the obstacles, which its seed says. What chance
+    decides is another draw for each `luck`.
     """
 
     words: Words
@@ -105,6 +106,7 @@ class DeskKind:
     page: int = 1
     tab: int = 2
     one_each: bool = False
+    luck: int = 0
 
     @property
     def tabs(self) -> tuple[str, ...]:

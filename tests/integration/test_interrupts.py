@@ -140,3 +140,23 @@ def test_a_sweep_under_way_says_within_a_second_that_it_was_interrupted(
         finally:
             child.kill()
     assert empty_house.store.counts()["RunFinished"] < 200
+
+
+ENDING = """import signal
+from api.cli import main
+class App:
+    def main(self, **_):
+        return 3
+main.app, left = App(), main.leave_to_watch
+def leave():
+    main.leave_to_watch = left
+    signal.raise_signal(signal.SIGINT)
+main.leave_to_watch = leave
+main.main([])
+"""
+
+
+def test_a_ctrl_c_just_after_a_command_has_ended_leaves_its_exit_code() -> None:
+    with subprocess.Popen([sys.executable, "-c", ENDING], stderr=subprocess.PIPE, text=True) as child:
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, "Traceback" in said) == (3, False)

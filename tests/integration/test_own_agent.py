@@ -98,9 +98,7 @@ def events(house: House, kind: type) -> list[object]:
 @pytest.mark.costly(
     "a page's promise: an agent of one's own from a function to a verdict, with every run of a real gate"
 )
-@pytest.mark.parametrize(
-    "has_client", [False, pytest.param(True, marks=[pytest.mark.endure, pytest.mark.timeout(1_800)])]
-)
+@pytest.mark.parametrize("has_client", [False, WITH_THE_PACKAGE])
 def test_the_tutorial_leads_from_a_function_to_a_verdict(
     has_client: bool, flywheel: Flywheel, shop: OwnSite, model: ModelServer, tmp_path: Path, empty_house: House
 ) -> None:
@@ -118,7 +116,7 @@ def test_the_tutorial_leads_from_a_function_to_a_verdict(
     (executor,) = {each.executor for each in sweeps}
     assert executor is not None
     assert executor.startswith("agent:")
-    assert {each.model for each in sweeps} == {"python:agent:play"}
+    assert {each.model for each in sweeps} == {opened.model} == {"openai:my-model python:agent:play"}
     assert opened.executor == executor
     runs = [each for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)]
     told = {bool(each.applied) for each in runs if each.arm is not None and each.arm.arm == "challenger"}
@@ -159,7 +157,10 @@ def test_an_agent_that_reads_no_advice_is_helped_by_what_the_endpoint_tells_its_
     (verdict,) = [each for each in events(empty_house, VerdictReached) if isinstance(each, VerdictReached)]
     assert verdict.verdict.decision == "promote"
     (sweep, *_) = [each for each in events(empty_house, SweepPlanned) if isinstance(each, SweepPlanned)]
-    assert (sweep.model, options_of(sweep)) == (f"{PROXY}{agent[1]}", f"{' '.join(agent)} --advice proxy")
+    assert (sweep.model, options_of(sweep)) == (
+        f"openai:my-model {PROXY}{agent[1]}",
+        f"{' '.join(agent)} --advice proxy",
+    )
     runs = {each.run: each for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)}
     calls = [each for each in events(empty_house, ModelCalled) if isinstance(each, ModelCalled)]
     for call in calls:
@@ -203,7 +204,7 @@ def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_ev
     queued = ("rollout", "sweep", "shop", "--agent", "python:agent:play", "--seeds", "1", "--siblings", "1")
     code, out, err = flywheel(*queued, "--plan-only", "--sweep", "queued")
     assert code == 0, err
-    assert "flywheel worker --site shop --agent python:agent:play" in " ".join(out.split())
+    assert "FLYWHEEL_MODEL=my-model flywheel worker --site shop --agent python:agent:play" in " ".join(out.split())
     before = len(asked_by_agents(model))
     assert flywheel("worker", "--site", "shop", "--agent", "python:agent:play", "--until-empty")[0] == 0
     assert len(asked_by_agents(model)) > before
@@ -323,6 +324,7 @@ def test_thirty_kills_of_controllers_wardens_agents_and_a_proxy_count_nothing_tw
         project.completed(child)
         ends = Counter(event.run for event in project.events(RunFinished, RunMissing))
         assert set(ends.values()) == {1}
+        assert ends.keys() == {event.run for event in project.events(RunStarted, RunMissing)}
         assert len(project.events(VerdictReached)) <= 1
         assert all(has_ended(process) for name in PROGRAMS.values() for process in processes_at(name, tmp_path))
         tried = Counter((event.piece, event.run) for event in project.events(PieceTried))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
 from agents.envs.miniwob.view import View, VisibleElement
 from agents.learning.advice import advice_paragraph
+from agents.learning.memory_file import MemoryFileEntry
 from agents.models.model import ChatMessage, CompletionRequest
 from benchmarks.demo_agents.click_school import FRAMES as FRAMES_AT_SCHOOL
 from benchmarks.demo_agents.click_school import NAMES as NAMES_AT_SCHOOL
@@ -20,7 +22,7 @@ from benchmarks.demo_agents.clicking import JUDGED as CLICKED
 from benchmarks.demo_agents.clicking import KINDS as PAGE_KINDS
 from benchmarks.demo_agents.clicking import PROPOSED
 from benchmarks.demo_agents.clicking import todo as pages_to_learn
-from benchmarks.demo_agents.learning import Measured, project_of
+from benchmarks.demo_agents.learning import Measured, decided_candidacies, project_of
 from benchmarks.demo_agents.pages import OPEN, choices_on, named_on
 from benchmarks.demo_agents.policy import JUDGED, Effort
 from benchmarks.demo_agents.policy import KINDS as SITE_KINDS
@@ -29,9 +31,12 @@ from benchmarks.demo_agents.rules import chance_desk, lessons_of_nothing
 from benchmarks.demo_agents.school import school_desk, task_of
 from benchmarks.demo_agents.tables import figures_of, targets_of
 from eventlog.database import schema_name
-from eventlog.events import Sampling, Step
+from eventlog.events import Occasion, PairedRule, PieceTried, Sampling, Step
+from projections.memories import LOOSE
 from tests.desks.desk import Desk
+from tests.desks.pages import page
 from tests.followers import Follower, answer, parse_lesson
+from tests.unit.test_agent_samples import a_store, add, views
 
 PAGE = """ok
 <page>
@@ -157,15 +162,45 @@ def test_only_what_was_measured_has_figures_and_targets() -> None:
     curable, control = a_task(is_control=False), a_task(is_control=True)
     found = {each: figures_of(list(tasks))[0] for each, tasks in (("cured", [curable]), ("control", [control]))}
     assert found["cured"] == {"every kind, before": 0.1, "every kind, after": 0.8}
-    assert found["control"].keys() == {"control, tried", "control, promoted", "control, after"}
+    assert found["control"].keys() == {"control, tried", "control, decided", "control, promoted", "control, after"}
     assert targets_of(found["cured"], "every kind", 300).keys() == {"most bytes told", "every kind, after"}
     assert targets_of(found["control"], "every kind", 300).keys() == {"most bytes told", "control, promoted"}
 
 
-def test_sentences_that_do_nothing_are_different_lessons_about_a_page_that_the_agent_does_not_open() -> None:
+def test_sentences_that_do_nothing_are_different_lessons_about_a_page_that_no_link_leads_to() -> None:
     lessons = [parse_lesson(each) for each in lessons_of_nothing()]
     assert len({*lessons}) == len(lessons) > 400
-    assert {each and each.page for each in lessons} == {"/news"}
+    assert {each and each.page for each in lessons} == {"/archive"}
+    shown = page(Desk(chance_desk(0), 1), "", "").body
+    assert b"/news" in shown
+    assert b"/archive" not in shown
+
+
+def trial(piece: str, number: int, *, withheld: bool) -> PieceTried:
+    """A trial at a seed of its own whose run passed, where none of three others did."""
+    return PieceTried(
+        piece=piece,
+        kind="instruction",
+        run=f"r{number}",
+        control_runs=(f"a{number}", f"b{number}", f"c{number}"),
+        control_successes=0,
+        won=True,
+        withheld=withheld,
+        env_seed=number,
+    )
+
+
+def test_a_promotion_that_was_taken_back_counts_and_a_candidacy_that_is_not_decided_does_not() -> None:
+    store = a_store()
+    occasion = Occasion(environment="clinic", type="navigate", intent="", page="", cluster="c")
+    entry = MemoryFileEntry(kind="instruction", occasion=occasion, text="Look.")
+    stream, trials = f"instruction/{entry.piece}", [trial(entry.piece, n, withheld=n >= 8) for n in range(68)]
+    add(store, stream, entry.event(PairedRule.current()), *trials[:3])
+    house: Any = SimpleNamespace(store=store)
+    assert decided_candidacies(house, ["instruction"]) == (0, 0)
+    add(store, stream, *trials[3:])
+    assert views(store).find(LOOSE["instruction"])[entry.piece].status == "demoted"
+    assert decided_candidacies(house, ["instruction", "hint"]) == (1, 1)
 
 
 def test_where_chance_decides_each_noise_index_of_a_seed_draws_anew_and_half_of_them_pass() -> None:

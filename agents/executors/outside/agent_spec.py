@@ -26,12 +26,15 @@ PROXY: Final = "advice=proxy "
 
 PYTHON: Final = "python:"
 COMMAND: Final = "command:"
-LONGEST: Final = 160
+LONGEST: Final = 130
 """Most characters of the option, because sweeps record it with the names before it."""
+
+LONGEST_MODEL: Final = 55
+"""Most characters of the name of its model that are recorded; a longer one ends in its digest."""
 
 _FORMS: Final = "python:MODULE:FUNCTION or command:PROGRAM ARGUMENTS"
 _TASK_PROGRAM: Final = Path(__file__).with_name("task.py")
-_BASE_MODEL: Final = re.compile(r"[a-z]+:[0-9a-f]{12}(?= (advice=proxy )?(python|command):)")
+_MODEL: Final = re.compile(r"(?!python:|command:|advice=)\S+(?= (advice=proxy )?(python|command):)")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
@@ -55,8 +58,11 @@ class AgentSpec:
         return f"{AGENT}:{self.digest[:12]}"
 
     def with_model(self, name: str) -> AgentSpec:
-        """The agent before a base model in this process, which is another agent than the same before another model."""
-        text = f"{name} {self.text}"
+        """The agent before a model, which is another agent than the same before another model.
+
+        The model is at a server, or a base in this process.
+        """
+        text = f"{_short('_'.join(name.split()))} {self.text}"
         return replace(self, text=text, digest=_digest(text, self.files))
 
     def refuse_changed(self) -> None:
@@ -87,9 +93,14 @@ def agent_options(recorded: str) -> str:
 
 
 def model_in(recorded: str) -> str:
-    """The name of the base model in the process that an agent was before, from its recorded text; empty if none."""
-    found = _BASE_MODEL.match(recorded)
+    """The name of the model that an agent was before, from its recorded text; empty if none."""
+    found = _MODEL.match(recorded)
     return "" if found is None else found[0]
+
+
+def _short(name: str) -> str:
+    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
+    return name if len(name) <= LONGEST_MODEL else f"{name[: LONGEST_MODEL - 13]}~{digest}"
 
 
 def _function(text: str, folder: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:
