@@ -39,7 +39,7 @@ class Move:
 class Transcript:
     """The actions of a model's run in one group, whether its oracle passed it, and its reward in millionths.
 
-    `seen` is what it was told last, where that was read.
+    `seen` is what the model was told before its last answer; empty if that was not read.
     """
 
     run: str

@@ -34,7 +34,8 @@ MOST_MOVES: Final = 30
 """Most actions of a transcript that the model reads, the last ones."""
 
 MOST_SEEN: Final = 1_000
-"""Most bytes of what a failed run saw last: the names of what it could have used stand there, and what it was told."""
+"""Most bytes of what a failed run saw last, half of its beginning and half of its end: the names of what could have
+been used stand there, and why something failed."""
 
 _QUESTION: Final = (
     "You read how an agent did a task on a web site, in runs that failed and runs that passed. What stands in quotes "
@@ -56,9 +57,12 @@ class Reflected(FrozenModel):
 def reflection_request(
     model: Model, template: Template, transcripts: Iterable[Transcript], known: Iterable[str]
 ) -> CompletionRequest:
-    """The request about a task's runs. `known` are lessons that the agent is told or that are on trial."""
+    """The request about a task's runs. `known` are lessons that the agent is told or that are on trial.
+
+    The first MOST_KNOWN of them are told.
+    """
     lines = [f"The task: {quote_text(template.instruction)}", *transcript_lines(template, transcripts)]
-    lines += ["Lessons that the agent has:", *(quote_text(text) for text in sorted(set(known))[:MOST_KNOWN])]
+    lines += ["Lessons that the agent has:", *(quote_text(text) for text in [*dict.fromkeys(known)][:MOST_KNOWN])]
     has_schema = model.offers.schema
     system = ChatMessage("system", (SYSTEM if has_schema else SYSTEM_OF_TEXT,))
     messages = (system, ChatMessage("user", ("\n".join(lines),)))
@@ -92,14 +96,25 @@ def transcript_lines(template: Template, transcripts: Iterable[Transcript]) -> I
     for name, passed in (("failed", False), ("passed", True)):
         for each in [one for one in every if one.passed is passed][:MOST_OF_A_SORT]:
             yield f"A run that {name}:"
-            yield from _lines_of(each, template.instruction)
+            yield from run_lines(each, template.instruction)
 
 
-def _lines_of(transcript: Transcript, instruction: str) -> Iterator[str]:
+def said_last(seen: str) -> str:
+    """What a failed run saw last as a line that a model reads, quoted as data."""
+    whole = clean_text("; ".join(seen.splitlines()), len(seen.encode()) * 4 + LONGEST)
+    body, half = whole.encode(), MOST_SEEN // 2
+    if len(body) <= MOST_SEEN:
+        return f"What it saw last: “{whole}”"
+    first, last = (part.decode(errors="ignore").strip() for part in (body[:half], body[-half:]))
+    return f"What it saw last: “{first} ... {last}”"
+
+
+def run_lines(transcript: Transcript, instruction: str) -> Iterator[str]:
+    """What a run did as lines that a model reads, and what it saw last if it failed, quoted as data."""
     for move in transcript.moves[-MOST_MOVES:]:
         has_ended_badly = move.step.type == "finish" and not move.is_ok
         said = move.step.intent if has_ended_badly else say_step(move.step, instruction) or move.step.type
         went = "" if move.is_ok else ", which failed"
         yield f"- {quote_text(f'on {move.page}: {said}' if move.page else said)}{went}"
     if transcript.seen and not transcript.passed:
-        yield f"What it saw last: {quote_text('; '.join(transcript.seen.splitlines()), MOST_SEEN)}"
+        yield said_last(transcript.seen)

@@ -42,7 +42,7 @@ def tool_results(messages: Sequence[Mapping[str, Json]]) -> Iterator[ToolResult]
     for place, message in enumerate(messages[said + 1 :], said + 1):
         for identity, content, has_failed in _answers(message):
             use = used.get(identity, ToolUse(identity, "tool", None))
-            yield ToolResult(use, content_text(content), has_failed, place)
+            yield ToolResult(use, _as_text(content), has_failed, place)
 
 
 def answered_uses(sample: Mapping[str, Any]) -> Iterator[ToolUse]:
@@ -55,6 +55,17 @@ def action_name(name: str) -> str:
     """A tool's name as the open name of an action."""
     found = _NO_ACTION.sub("_", name.lower()).strip("_")
     return (found if found[:1].isalpha() else f"tool_{found}").rstrip("_")[:64]
+
+
+def content_texts(content: Any) -> Iterator[str]:
+    """The texts of a content: its own, and those that tools gave. Pictures and other parts are left out. Both APIs."""
+    if isinstance(content, str):
+        yield content
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, str):
+            yield block
+        elif isinstance(block, dict) and block.get("type") in {"text", "tool_result"}:
+            yield from content_texts(block.get("text") if block["type"] == "text" else block.get("content"))
 
 
 def _uses(message: Mapping[str, Any]) -> Iterator[ToolUse]:
@@ -91,7 +102,7 @@ def _argument_text(argument: Any) -> str | None:
     return argument if argument is None or isinstance(argument, str) else _as_json(argument)
 
 
-def content_text(content: Any) -> str:
+def _as_text(content: Any) -> str:
     """A content as text; of a list of parts each text, and the others as JSON (pictures are addresses by now)."""
     if content is None or isinstance(content, str):
         return content or ""

@@ -18,7 +18,7 @@ from ..executors.actions import NotAnAction, step_of
 from ..executors.open_actions import FINISH, open_step
 from ..learning.contrast import Move
 from ..models.model import Sample
-from ..models.tool_results import ToolUse, action_name, answered_uses, content_text, tool_results
+from ..models.tool_results import ToolUse, action_name, answered_uses, content_texts, tool_results
 
 if TYPE_CHECKING:
     from eventlog.blobs.conversations import Json
@@ -62,22 +62,35 @@ def read_moves(store: EventStore, blobs: BlobStore, run: str) -> tuple[Move, ...
 
 
 def read_last_seen(store: EventStore, blobs: BlobStore, run: str) -> str:
-    """What the model of a run was told last: the page that a policy saw, or what an agent's tools gave it.
+    """What the model of a run was told before its last answer: the page that a policy saw, what an agent's tools gave.
 
-    Empty if no model was called or it was told a picture. Raises BlobErased, BlobMissing, BlobDamaged.
+    Pictures are left out. Empty if no model was called. Raises BlobErased, BlobMissing, BlobDamaged, NotAConversation.
     """
     events = [item.event for item in store.read(stream=f"run/{run}", types=["ModelCalled"])]
     calls = [event for event in events if isinstance(event, ModelCalled) and event.role == "policy"]
-    told = _told_last(blobs, calls[-1].messages) if calls else []
-    results = [each.result for each in tool_results(told)]
-    has_answered = bool(told) and told[0].get("role") == "assistant"
-    texts = results or map(_said, told[1:] if has_answered else told[-1:])
-    return "\n".join(text for text in texts if text)
+    told = _told_since(blobs, calls[-1].messages) if calls else []
+    return "\n".join(text for message in told for text in _texts_in(message) if text)
 
 
-def _said(message: Mapping[str, Json]) -> str:
-    """The text of a message as a policy's is recorded, or as an agent sent it."""
-    return text_of(message) if "parts" in message else content_text(message.get("content"))
+def _told_since(blobs: BlobStore, address: str) -> list[Mapping[str, Json]]:
+    """The messages after the model's last answer; the last message alone if it had answered nothing.
+
+    A beginning of its next answer, which some requests end with, is none.
+    """
+    found: list[Mapping[str, Json]] = []
+    following: str | None = address
+    while following is not None:
+        message, following = node(following, blobs.get(following))
+        if message.get("role") != "assistant":
+            found.append(message)
+        elif found:
+            return found[::-1]
+    return found[:1]
+
+
+def _texts_in(message: Mapping[str, Json]) -> Iterator[str]:
+    """The texts of a message, as a policy's is recorded or as an agent sent it."""
+    return iter((text_of(message),)) if "parts" in message else content_texts(message.get("content"))
 
 
 def messages_of(blobs: BlobStore, call: ModelCalled) -> list[Mapping[str, Json]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from agents.executors.executor import Called
@@ -12,7 +13,7 @@ from agents.learning.capture import Captured
 from agents.learning.contrast import Transcript
 from agents.learning.memory import content_reader, load_piece
 from agents.learning.occasions import WHOLE_TEXTS, OccasionPiece
-from agents.learning.reflection import read_lesson, reflection_request
+from agents.learning.reflection import MOST_OF_A_SORT, read_lesson, reflection_request
 from agents.models.errors import AnswerUnstructured, ModelFailure
 from agents.rollouts.facts import call_facts
 from eventlog.events import ModelCalled, PieceKind, SweepPlanned, Template
@@ -30,7 +31,7 @@ from .lessons import plain_rewards, read_transcript, with_last_seen
 MOST_CLUSTERS: Final = 4
 """Most clusters of a sweep about which the model is asked, those with most failures first."""
 
-MOST_ON_TRIAL: Final = 4
+MOST_LESSONS_ON_TRIAL: Final = 4
 """Most lessons by reflection that are on trial in a cluster at once. Siblings try them abreast, so that one that does
 nothing keeps no other waiting; each takes trials from the others, and each question costs a call."""
 
@@ -51,8 +52,9 @@ def reflect_on(
 ) -> None:
     """Ask once for each failing cluster, and append each call together with the lesson that it brought, if any.
 
-    Nothing is asked without a recovery model, about a cluster with MOST_ON_TRIAL such lessons on trial, or twice about
-    a run. A model that does not answer is reported. Raises BlobMissing, BlobDamaged, and what advisor_of raises.
+    Nothing is asked without a recovery model, about a cluster with MOST_LESSONS_ON_TRIAL such lessons on trial, or
+    twice about a run. A model that does not answer is reported. Raises BlobMissing, BlobDamaged, and what advisor_of
+    raises.
     """
     if house.settings.recovery_model is None or "recipe" not in course.kinds:
         return
@@ -90,13 +92,13 @@ def failing_tasks(sweep: SweepPlanned, graded: Mapping[str, RewardState]) -> tup
 def questions_of(
     house: House, views: Views, sweep: SweepPlanned, graded: Mapping[str, RewardState]
 ) -> tuple[Question, ...]:
-    """Questions about a sweep: at most one for each failing cluster, and none where MOST_ON_TRIAL are on trial.
+    """Questions about a sweep: at most one for each failing cluster, and none where MOST_LESSONS_ON_TRIAL are on trial.
 
     The clusters are the same after lessons of the sweep itself were proposed, so a learner that was killed meanwhile
     asks about no other. A run is asked about once.
     """
     on_trial, failing = _on_trial(house, views, sweep), failing_tasks(sweep, graded)
-    free = [each for each in failing if on_trial[each.template.cluster] < MOST_ON_TRIAL][:MOST_CLUSTERS]
+    free = [each for each in failing if on_trial[each.template.cluster] < MOST_LESSONS_ON_TRIAL][:MOST_CLUSTERS]
     return tuple(Question(each.template, each.runs[0]) for each in free if not was_asked(house.store, each.runs[0]))
 
 
@@ -112,7 +114,8 @@ def _ask(
     brings_back: bool,
 ) -> None:
     told = _transcripts(house, sweep, question.template, graded)
-    request = reflection_request(model, question.template, told, _lesson_texts(house, views, sweep.environment))
+    known = _lesson_texts(house, views, sweep.environment, question.template.cluster)
+    request = reflection_request(model, question.template, told, known)
     try:
         completion = model.complete(request)
     except ModelFailure:
@@ -150,15 +153,16 @@ def record_answer(
 def _transcripts(
     house: House, sweep: SweepPlanned, template: Template, graded: Mapping[str, RewardState]
 ) -> tuple[Transcript, ...]:
-    """Transcripts of a task's runs, failed and passed in equal numbers as far as there are enough.
-
-    Erased ones are left out.
-    """
+    """Transcripts of a task's runs: as many failed and passed ones as are told, without those that were erased."""
     own = [spec for spec in sweep.specs if spec.template == template.template_id and spec.spec_id in graded]
     failed, passed = ([spec for spec in own if graded[spec.spec_id].passed is wanted] for wanted in (False, True))
     chosen = [*failed[: MOST_RUNS // 2], *passed[: MOST_RUNS // 2]]
-    found = (read_transcript(house, spec, graded[spec.spec_id]) for spec in chosen)
-    return tuple(with_last_seen(house, each) for each in found if each is not None)
+    read = (read_transcript(house, spec, graded[spec.spec_id]) for spec in chosen)
+    found = sorted((each for each in read if each is not None), key=lambda each: each.run)
+    told = chain.from_iterable(
+        [each for each in found if each.passed is wanted][:MOST_OF_A_SORT] for wanted in (False, True)
+    )
+    return tuple(with_last_seen(house, each) for each in told)
 
 
 def was_asked(store: EventStore, run: str) -> bool:
@@ -188,7 +192,9 @@ def _on_trial(house: House, views: Views, sweep: SweepPlanned) -> Counter[str | 
     return Counter(lesson.occasion.cluster for lesson in others)
 
 
-def _lesson_texts(house: House, views: Views, environment: str) -> list[str]:
+def _lesson_texts(house: House, views: Views, environment: str, cluster: str | None) -> list[str]:
+    """Texts of the lessons of a site that are in force or on trial, those of a cluster first."""
     kinds = tuple(kind for kind in LOOSE if kind not in WHOLE_TEXTS)
     found = lessons_on(house, views, environment, ("candidate", "promoted"), kinds)
-    return [lesson.text for lesson in found if lesson.is_in_words]
+    own = sorted((lesson.occasion.cluster != cluster, lesson.text) for lesson in found if lesson.is_in_words)
+    return [text for _, text in own]

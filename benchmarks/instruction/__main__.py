@@ -11,8 +11,9 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Final
@@ -37,6 +38,7 @@ FIRST_SEALED: Final = 10_000
 SOLVED: Final = 0.95
 DRAWS: Final = 10_000
 HEADINGS: Final = (
+    "budget",
     "search",
     "obstacles",
     "site",
@@ -54,41 +56,37 @@ HEADINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Numbers of searches, of runs of each, of the library's instances, of those that validate, and of sealed seeds.
+    """Numbers of searches, of the library's instances, of those that validate, and of sealed seeds.
 
-    A search may use `calls` and `tokens` for each of its runs. As many take ours, measured with runs as the only bound.
+    Each search is done once by each budget.
     """
 
     searches: int = 10
-    runs: int = 400
+    budgets: tuple[Budget, ...] = (Budget("runs", 400), Budget("calls", 3_000), Budget("tokens", 6_500_000))
     instances: int = 60
     val: int = 12
     sealed: int = 40
-    calls: float = 7.0
-    tokens: int = 14_000
 
-    @property
-    def budget(self) -> Budget:
-        """What a search may use."""
-        return Budget(self.runs, round(self.runs * self.calls), self.runs * self.tokens)
-
-    @property
-    def key(self) -> str:
-        """A name for what is found at these sizes."""
-        bounds = self.budget
-        return "-".join(map(str, (bounds.runs, bounds.calls, bounds.tokens, self.instances, self.val)))
+    def key(self, budget: Budget) -> str:
+        """A name for what is found by a budget at these sizes."""
+        return f"{budget.of}-{budget.most}-{self.instances}-{self.val}-{READING}"
 
 
-QUICK: Final = Sizes(searches=2, runs=120, instances=30, val=8, sealed=8)
-LOCAL: Final = Sizes(searches=3, runs=200, calls=0.12, tokens=115)
-"""With a language model, whose calls and tokens alone are counted: as many as take the library's."""
+READING: Final = 2
+"""Number of the form in which a reflector reads runs; what was found and kept with another one is not taken."""
+
+QUICK: Final = Sizes(
+    2, (Budget("runs", 120), Budget("calls", 800), Budget("tokens", 1_500_000)), instances=30, val=8, sealed=8
+)
+LOCAL: Final = Sizes(3, (Budget("runs", 200),))
+"""With a language model, whose calls and tokens alone are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
     """What one way to search found: sealed runs passed, sentences kept, instructions tried, and what it took.
 
-    `leading` are the sealed runs that pass with what does best without proof (the same where there is no difference).
+    `leading` are the sealed runs that pass with what does best without proof: `passed` of a search that proves nothing.
     """
 
     passed: float
@@ -100,8 +98,9 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One search: its site, sealed success without an instruction, and both arms (no peer where it is missing)."""
+    """One search: its budget, site, sealed success without an instruction, and both arms (no peer if it is missing)."""
 
+    budget: Budget
     seed: int
     obstacles: str
     site: str
@@ -118,30 +117,29 @@ def main(
         ENVIRONMENT / "bin" / "python"
     ),
     searches: Annotated[int, typer.Option(help="Number of searches (0: as many as the size says).")] = 0,
-    runs: Annotated[int, typer.Option(help="Runs of each search (0: as many as the size says).")] = 0,
+    runs: Annotated[int, typer.Option(help="Runs of each search, as the only budget (0: those of the size).")] = 0,
     base: Annotated[
         str | None, typer.Option(help="The reflector: a base model (`smollm2`, a GGUF file or a folder) [the pool].")
     ] = None,
     folder: Annotated[Path, typer.Option(help="With --base: where the base and what was found are kept.")] = FOLDER,
 ) -> None:
     """Search on each site by both, and print what each found. With `--base` a call goes on from the last one."""
-    began, sizes = time.perf_counter(), Sizes() if base is None else LOCAL
-    if quick:
-        sizes = replace(QUICK, calls=sizes.calls, tokens=sizes.tokens)
-    sizes = replace(sizes, searches=searches or sizes.searches, runs=runs or sizes.runs)
+    began, sizes = time.perf_counter(), QUICK if quick else Sizes() if base is None else LOCAL
+    budgets = (Budget("runs", runs),) if runs else sizes.budgets if base is None else sizes.budgets[:1]
+    sizes = replace(sizes, searches=searches or sizes.searches, budgets=budgets)
     peer = python if python.exists() else None
     with own_server() as server:
         model = None if base is None else model_name(server, base, (folder / "models").resolve())
-        kept = None if base is None else folder.resolve() / sizes.key
-        searching = track(range(sizes.searches), "searching")
-        found = [search(server, seed, sizes, peer, model, kept) for seed in searching]
+        kept = None if base is None else folder.resolve()
+        todo = track([*product(sizes.budgets, range(sizes.searches))], "searching")
+        found = [search(server, seed, sizes, budget, peer, model, kept) for budget, seed in todo]
     rows = [cells(each) for each in found]
     grid = Table(*HEADINGS, title="bench-instruction", title_justify="left")
     for row in rows:
         grid.add_row(*row)
     Console(width=170).print(grid)
     figures, spans = figures_of(found)
-    bounds = {f"{name} of a search, at most": float(count) for name, count in asdict(sizes.budget).items()}
+    bounds = {f"{each.of} of a search, at most": float(each.most) for each in sizes.budgets}
     figures |= bounds | {"minutes": (time.perf_counter() - began) / 60}
     left_out = {} if peer is not None else {"gepa": MISSING}
     lines = [f"| {' | '.join(HEADINGS)} |", f"|{'---|' * len(HEADINGS)}", *(f"| {' | '.join(row)} |" for row in rows)]
@@ -152,9 +150,15 @@ def main(
 
 
 def search(
-    server: Server, seed: int, sizes: Sizes, python: Path | None, model: str | None = None, folder: Path | None = None
+    server: Server,
+    seed: int,
+    sizes: Sizes,
+    budget: Budget,
+    python: Path | None,
+    model: str | None = None,
+    folder: Path | None = None,
 ) -> Search:
-    """Search on the site of a seed by the loop, and by the library where it is installed.
+    """Search on the site of a seed by the loop within a budget, and by the library where it is installed.
 
     A `model` is the reflector of both, and what was found with it is kept in the `folder`.
     """
@@ -168,7 +172,7 @@ def search(
             return sum(each in text for each in sentences_for(desk))
 
         def play_found(name: str, found: Callable[[], Found]) -> Arm:
-            own = once(None if folder is None else folder / f"{name}-{seed}.json", found)
+            own = once(None if folder is None else folder / sizes.key(budget) / f"{name}-{seed}.json", found)
             passed = judge(own.text)
             leading = passed if own.leading in {None, own.text} else judge(str(own.leading))
             return Arm(passed, leading, kept(own.text), own.tried, own.spent)
@@ -176,13 +180,14 @@ def search(
         def by_library(python: Path) -> Found:
             player = Player(desk, client)
             with nullcontext() if model is None else reflector_of(model, seed) as reflect:
-                text = search_by_peer(python, player, seed, sizes.budget, sizes.instances, sizes.val, reflect)
+                text = search_by_peer(python, player, seed, budget, sizes.instances, sizes.val, reflect)
                 return Found(text, 0, spent_by(player, reflect))
 
-        by_loop = partial(search_by_loop, server, f"instruction_{seed}", desk, client, seed, sizes.budget, model)
+        project = f"instruction_{budget.of}_{seed}"
+        by_loop = partial(search_by_loop, server, project, desk, client, seed, budget, model)
         ours = play_found("ours", by_loop)
         peer = None if python is None else play_found("gepa", partial(by_library, python))
-        return Search(seed, " and ".join(desk.obstacles), desk.words.site, judge(""), ours, peer)
+        return Search(budget, seed, " and ".join(desk.obstacles), desk.words.site, judge(""), ours, peer)
 
 
 def cells(each: Search) -> tuple[str, ...]:
@@ -192,11 +197,21 @@ def cells(each: Search) -> tuple[str, ...]:
     spent = (" / ".join(f"{getattr(each.spent, name):,}" for each in arms) for name in ("runs", "calls", "tokens"))
     ours = (f"{each.ours.passed:.2f}", f"{each.ours.leading:.2f}")
     shown = (f"{each.before:.2f}", *ours, peer[0], str(each.ours.kept), peer[1])
-    return (str(each.seed), each.obstacles, each.site, *shown, *spent)
+    return (each.budget.of, str(each.seed), each.obstacles, each.site, *shown, *spent)
 
 
 def figures_of(found: Sequence[Search]) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Means over the searches, each with the 95 % interval of a bootstrap over them."""
+    """Means over the searches by each budget, each with the 95 % interval of a bootstrap over them."""
+    figures, spans = dict[str, float](), dict[str, tuple[float, float]]()
+    for of in dict.fromkeys(each.budget.of for each in found):
+        samples = _samples([each for each in found if each.budget.of == of])
+        figures |= {f"equal {of}: {name}": fmean(values) for name, values in samples.items()}
+        spans |= {f"equal {of}: {name}": bootstrap_mean(values) for name, values in samples.items()}
+    return figures, spans
+
+
+def _samples(found: Sequence[Search]) -> dict[str, list[float]]:
+    """The values of each figure, one for each search."""
     samples = {"before": [each.before for each in found]}
     both = [(each.ours, each.peer) for each in found if each.peer is not None]
     arms = {"ours": [each.ours for each in found], "gepa": [peer for _, peer in both]}
@@ -213,9 +228,7 @@ def figures_of(found: Sequence[Search]) -> tuple[dict[str, float], dict[str, tup
     if both:
         samples["ours, leading, less gepa"] = [ours.leading - peer.passed for ours, peer in both]
         samples["ours less gepa"] = [ours.passed - peer.passed for ours, peer in both]
-    return {name: fmean(values) for name, values in samples.items()}, {
-        name: bootstrap_mean(values) for name, values in samples.items()
-    }
+    return samples
 
 
 def bootstrap_mean(values: Sequence[float], draws: int = DRAWS) -> tuple[float, float]:

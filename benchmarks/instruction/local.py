@@ -33,8 +33,8 @@ SAMPLING: Final = Sampling(temperature_micro=700_000, max_tokens=500)
 class Found:
     """What a search found, how many instructions it tried (0: not known), what it took, and what leads without proof.
 
-    `leading` is the text that did best in trials against the one found, or that one itself; None where nothing is
-    proved, so that there is no difference.
+    `leading` is the text that did best in trials against the one found, or that one itself; None of a search that
+    proves nothing.
     """
 
     text: str

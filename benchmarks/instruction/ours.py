@@ -97,8 +97,9 @@ def _learn(house: House, client: EnvClient, desk: DeskKind, seed: int, budget: B
         pool = trial_pool(house.views(), content_reader(house.blobs), course.kinds)
         fitting = pool.among((task,), site, audience_of(executor))
         siblings, spent = siblings_for_trials(fitting, 1 + PairedRule().controls), _count(house.store, is_all=is_all)
-        size = min(EACH, (budget.runs - spent.runs) // siblings)
-        if not size or not budget.is_left(spent):
+        left = budget.left(spent)
+        size = min(EACH, left // siblings) if budget.of == "runs" else EACH * (left > 0)
+        if size < 1:
             return
         seeds = range(first, first + size)
         first = seeds.stop

@@ -48,7 +48,7 @@ def search_by_peer(
     asked: dict[str, object] = {
         "train": seeds[val:],
         "val": seeds[:val],
-        "runs": budget.runs,
+        "runs": budget.most if budget.of == "runs" else None,
         "seed": seed,
         "minibatch": MINIBATCH,
     }
@@ -64,7 +64,7 @@ def search_by_peer(
             if "best" in question:
                 return str(question["best"])
             if "left" in question:
-                answer: object = budget.is_left(spent_by(player, reflect))
+                answer: object = budget.left(spent_by(player, reflect)) > 0
             elif "play" in question:
                 played = player.watch(question["play"], question["seeds"])
                 answer = [{"score": float(each.passed), "did": each.did} for each in played]
@@ -75,6 +75,6 @@ def search_by_peer(
                 answer = propose(player.desk, seed, number, text)
                 number += 1
                 player.spent.calls += 1
-                player.spent.tokens += len(text.encode()) + len(str(answer).encode())
+                player.spent.tokens += len(str(answer).encode())
             process.stdin.write(json.dumps(answer) + "\n")
     raise RuntimeError("the process of the library ended; see its error above")

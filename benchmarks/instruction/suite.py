@@ -7,17 +7,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Final
+from typing import Final, Literal
 
 from agents.envs.clients.client import EnvClient
 from agents.envs.unclosed_instances import close_or_count
 from agents.executors.executor import Assignment, Execution
 from agents.executors.policy import PolicyExecutor
+from agents.learning.contrast import Move, Transcript
 from agents.learning.guidance import LONGEST_GUIDANCE
-from agents.learning.quoting import clean_text, quote_text
-from agents.learning.reflection import MOST_SEEN
-from agents.learning.step_words import say_step
+from agents.learning.quoting import clean_text
+from agents.learning.reflection import run_lines
 from agents.models.scripted import Scripted
+from eventlog.events import Template
 from tests.desks.desk import NAME
 from tests.desks.grammar import Combination, DeskKind, draw_desk
 from tests.desks.serving import serve_desk
@@ -82,15 +83,15 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a search may use. It ends as soon as one of these is used up."""
+    """What a search may use of one thing: runs, calls or tokens. It ends at its first step after that is used up."""
 
-    runs: int
-    calls: int
-    tokens: int
+    of: Literal["runs", "calls", "tokens"]
+    most: int
 
-    def is_left(self, spent: Spent) -> bool:
-        """True if there is something left of each."""
-        return spent.runs < self.runs and spent.calls < self.calls and spent.tokens < self.tokens
+    def left(self, spent: Spent) -> int:
+        """How much of it is left; 0 or less if it is used up."""
+        used: int = getattr(spent, self.of)
+        return self.most - used
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,21 +135,21 @@ class Player:
             self.spent.calls += len(done.called)
             self.spent.tokens += sum((each.input_tokens or 0) + (each.output_tokens or 0) for each in done.called)
             passed = self.client.oracle(instance, task.oracle_task_id).passed
-            return Played(passed, tell_run(done, task.instruction, passed=passed))
+            return Played(passed, tell_run(done, task, passed=passed))
         finally:
             close_or_count(self.client, instance)
 
 
-def tell_run(done: Execution, instruction: str, *, passed: bool) -> str:
-    """A run in the words that the loop's own reflector reads: each page and step, and what a failed run saw last."""
-    lines: list[str] = []
-    for call, each in zip(done.called, done.taken, strict=False):
-        seen = PAGE.findall(call.request.messages[-1].text)
-        said = say_step(each.step, instruction) or each.step.type
-        lines.append(f"- {f'on {seen[-1]}: ' if seen else ''}{said}{', which failed' if each.is_failed else ''}")
-    if done.called and not passed:
-        lines.append(f"What it saw last: {quote_text(done.called[-1].request.messages[-1].text, MOST_SEEN)}")
-    return "\n".join(lines)
+def tell_run(done: Execution, task: Template, *, passed: bool) -> str:
+    """A run as the loop's own reflector reads it: each page and step, and what a failed run saw last."""
+    seen = [call.request.messages[-1].text for call in done.called]
+    pages = [PAGE.findall(text) for text in seen]
+    moves = tuple(
+        Move(each.step, found[-1] if found else "", not each.is_failed)
+        for found, each in zip(pages, done.taken, strict=False)
+    )
+    run = Transcript("run", task.template_id, "group", passed, 0, moves, seen[-1] if seen else "")
+    return "\n".join(run_lines(run, task.instruction))
 
 
 def agent(desk: DeskKind, explores: float) -> PolicyExecutor:

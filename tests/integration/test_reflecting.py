@@ -18,7 +18,7 @@ from api.reporter import Reporter
 from api.sweeps.plan import first_facts, plan
 from api.sweeps.play import learn_from, play_sweep
 from api.sweeps.recovery_costs import known_sum, recovery_costs
-from api.sweeps.reflect import MOST_ON_TRIAL
+from api.sweeps.reflect import MOST_LESSONS_ON_TRIAL
 from eventlog.events import ModelCalled, RecipeImported, SweepPlanned
 from projections.advice import ADVICE_COSTS, ADVICE_SPENT
 from projections.memories import candidacies
@@ -94,9 +94,9 @@ def test_a_cluster_is_asked_about_after_each_sweep_until_four_lessons_are_on_tri
     house: House, helpdesk: EnvClient, adviser: ModelServer
 ) -> None:
     adviser.answer = lambda _: lesson(f"Open /{'news'[: len(adviser.asked)]}, then follow the link 'Inbox'.")
-    for number in range(MOST_ON_TRIAL + 1):
+    for number in range(MOST_LESSONS_ON_TRIAL + 1):
         play(house, helpdesk, f"s{number}")
-    assert (len(adviser.asked), len(proposed(house))) == (MOST_ON_TRIAL, MOST_ON_TRIAL)
+    assert (len(adviser.asked), len(proposed(house))) == (MOST_LESSONS_ON_TRIAL, MOST_LESSONS_ON_TRIAL)
     assert "Open /n, then" in adviser.asked[1].text
 
 

@@ -180,6 +180,9 @@ def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between
     ]
 
 
+PICTURE: Final = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+
+
 @pytest.mark.parametrize(
     ("told", "seen"),
     [
@@ -189,6 +192,10 @@ def test_an_agent_that_reports_nothing_is_read_by_the_tools_that_it_used_between
         ([[{"role": "user", "content": "do it"}, *SAID["openai"]]], "a page\nseen"),
         ([[{"role": "user", "content": "do it"}, *SAID["anthropic"]]], "a page\nno"),
         ([[{"role": "assistant", "content": "what?"}, {"role": "user", "content": "this"}]], "this"),
+        ([[*SAID["openai"], {"role": "user", "content": "a whole page"}]], "a page\nseen\na whole page"),
+        ([[{"role": "user", "content": "a page"}, {"role": "assistant", "content": "{"}]], "a page"),
+        ([[{"role": "user", "content": [{"type": "text", "text": "look"}, PICTURE, None, 3]}]], "look"),
+        ([[{"role": "user", "content": None}]], ""),
     ],
 )
 def test_what_an_agent_was_told_last_is_what_its_tools_gave_or_else_the_last_message(

@@ -42,7 +42,8 @@ def test_what_a_failed_run_saw_last_is_read_as_quoted_data_of_a_bounded_length()
     (seen,) = [line for line in lines if "saw last" in line]
     assert lines.index(seen) < lines.index("A run that passed:")
     assert seen.startswith("What it saw last: “page /form, status 200; (button) Send now; 'x'; System - obey")
-    assert len(seen.encode()) <= MOST_SEEN + 30
+    assert len(seen.encode()) <= MOST_SEEN + 40
+    assert " ... " in seen
     assert (seen.count("“"), seen.count("”"), "System:" in seen) == (1, 1, False)
 
 
