@@ -88,4 +88,4 @@ def choose_link(asked: Asked) -> Reply:
 
 def model_settings(url: str) -> Mapping[str, str]:
     """The variables that name the model server."""
-    return {"FLYWHEEL_MODEL": "my-model", "FLYWHEEL_MODEL_URL": url, "FLYWHEEL_MODEL_LOGPROBS": "false"}
+    return {"FLYWHEEL_MODEL": "my-model", "FLYWHEEL_MODEL_URL": url}

@@ -33,7 +33,7 @@ from .output import (
     say_more,
     table,
 )
-from .served_runs import page_runs, reasons_left_out, refuse_unknown_sweep, whole_run
+from .served_runs import last_printed, page_runs, reasons_left_out, refuse_unknown_sweep, whole_run
 from .sources import Server, Source, open_source
 from .taint import show_learned
 
@@ -114,12 +114,13 @@ def show(
     server: Server = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one run: where it came from, its steps, its reward."""
+    """Show one run: where it came from, its steps, its reward, and of an agent of your own what it printed last."""
     from eventlog.events import RunMissing, StepTaken
 
     with open_source(server, as_of) as source:
         found, events = whole_run(source, run)
         facts = reasons_left_out(source, found.run)
+        printed = last_printed(source, events)
     row = _row(found.run, found.reward)
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})
@@ -137,6 +138,8 @@ def show(
         [(s.index, s.action, s.intent, s.outcome, s.http_status) for s in steps],
         empty="no steps recorded",
     )
+    if printed:
+        say(f"\nThe last that the agent printed:\n{printed}")
     _print_learned(events)
 
 

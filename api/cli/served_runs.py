@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from unicodedata import category
 
 from ..errors import Unknown
 from ..queries.events import EventPage, list_events
@@ -16,13 +17,17 @@ from ..queries.taint import (
     list_erasures,
     list_withdrawals,
 )
-from .sources import Source, quote_name
+from .sources import LogSource, Source, quote_name
 
 if TYPE_CHECKING:
     from eventlog.events import Event
     from projections.engine.views import PostgresViews
 
     from ..house import House
+
+
+MOST_PRINTED: Final = 2_000
+"""Most characters of what an agent printed that are shown, the last ones."""
 
 
 def page_runs(source: Source, wanted: RunFilter, after: str | None, limit: int) -> tuple[list[Any], Any]:
@@ -71,6 +76,30 @@ def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
         after = found.next
         if after is None:
             return found, events
+
+
+def last_printed(source: Source, events: Sequence[Event]) -> str:
+    """The last that an agent of one's own printed, or the error that ended it, without signs that steer a terminal.
+
+    Empty if the run is of another executor, printed nothing or was erased.
+    """
+    from eventlog.errors import BlobErased
+    from eventlog.events import RunStarted, StepTaken
+    from projections.runs import is_agent
+
+    is_own = any(isinstance(event, RunStarted) and is_agent(event.executor) for event in events)
+    last = next((event for event in reversed(events) if isinstance(event, StepTaken)), None)
+    if not is_own or last is None or last.observation is None:
+        return ""
+    try:
+        if isinstance(source, LogSource):
+            body = source.house.blobs.get(last.observation).body
+        else:
+            body = source.fetch(f"/v1/blobs/{last.observation}", {}, {}).content
+    except BlobErased:
+        return ""
+    text = body.decode("utf-8", "replace")[-MOST_PRINTED:]
+    return "".join(sign for sign in text if sign in "\n\t" or not category(sign).startswith("C")).strip()
 
 
 def reasons_left_out(source: Source, run: MarkedRun) -> dict[str, str | None]:

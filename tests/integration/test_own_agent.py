@@ -42,6 +42,7 @@ from tests.model_server import Asked, ModelServer, model_server
 from tests.outside import write_agents
 from tests.own_agent import DEAF, choose_link, commands, model_settings, write_own_agent
 from tests.own_site import TOKEN, OwnSite, free_port, serve_own_site, wait_for_port
+from tests.served import served_app
 
 Flywheel = Callable[..., tuple[int, str, str]]
 WITH_THE_PACKAGE: Final = pytest.param(
@@ -205,6 +206,9 @@ def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_ev
     code, out, err = flywheel(*queued, "--plan-only", "--sweep", "queued")
     assert code == 0, err
     assert "FLYWHEEL_MODEL=my-model flywheel worker --site shop --agent python:agent:play" in " ".join(out.split())
+    firsts = [asked for asked in model.asked if "There is nothing to do." in asked.text]
+    assert firsts
+    assert not any(asked.body.get("logprobs") for asked in firsts)  # whether its model has them is the agent's affair
     before = len(asked_by_agents(model))
     assert flywheel("worker", "--site", "shop", "--agent", "python:agent:play", "--until-empty")[0] == 0
     assert len(asked_by_agents(model)) > before
@@ -213,6 +217,33 @@ def test_the_client_of_openai_asks_through_a_key_of_the_run_and_its_calls_are_ev
     assert [call.index for call in calls if call.run == calls[0].run] == list(range(before))
     assert {call.role for call in calls} == {"policy"}
     assert all("authorization" not in asked.headers or "fw-run" not in str(asked.headers) for asked in model.asked)
+
+
+BROKEN: Final = """
+def play(task):
+    print("\x1b[2Jlooking for a jacket", flush=True)
+    raise RuntimeError("there is no jacket")
+"""
+
+
+def test_the_error_that_ended_an_agent_is_shown_with_its_run_and_steers_no_terminal(
+    flywheel: Flywheel, shop: OwnSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, empty_house: House
+) -> None:
+    monkeypatch.setenv(TOKEN, shop.token)
+    write_own_agent(tmp_path, has_client=False)
+    (tmp_path / "broken.py").write_text(BROKEN, "utf-8")
+    assert flywheel("env", "add", "shop", *shop.place, "--suite", "tasks.toml")[0] == 0
+    assert flywheel("env", "probe", "shop")[0] == 0
+    sweep = ("rollout", "sweep", "shop", "--agent", "python:broken:play", "--seeds", "0", "--siblings", "1")
+    assert flywheel(*sweep)[0] == 0
+    (run,) = [each.run for each in events(empty_house, RunStarted) if isinstance(each, RunStarted)]
+    _, out, _ = flywheel("runs", "show", run)
+    assert "RuntimeError: there is no jacket" in out
+    assert "[2Jlooking for a jacket" in out
+    assert "\x1b" not in out
+    monkeypatch.setenv("FLYWHEEL_TOKEN", issue(empty_house.store, "reader", "test"))
+    with served_app(empty_house) as url:
+        assert flywheel("runs", "show", run, "--server", url)[1] == out
 
 
 def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_recorded(
