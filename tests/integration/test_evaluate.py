@@ -10,7 +10,9 @@ import pytest
 
 from agents.envs.clients.client import EnvClient
 from agents.executors import recorded_pages
+from agents.executors.policy import PolicyExecutor
 from agents.learning.memory import build_memory_artifact, forget_everything
+from agents.models.scripted import Scripted
 from agents.rollouts.arms import plan_suite
 from agents.suites.bundled import bundled_for
 from api.controllers.fast import Controller
@@ -27,6 +29,7 @@ from api.queries.benchmarks import first_benchmark_name
 from api.queries.champion import present_champion
 from api.reporter import Advance
 from api.sweeps.plan import site_templates
+from eventlog.errors import BlobMissing
 from eventlog.events import (
     Artifact,
     ChampionPointed,
@@ -238,6 +241,30 @@ def test_an_evaluation_of_another_executor_is_refused_and_the_loop_that_opened_i
     open_evaluation(empty_house.store, "eval-1", frozen, PRESENT, judged, COURSE.rules, "controller", executor=executor)
     with pytest.raises(OtherExecutor, match=f"`flywheel run {options}`"):
         play_and_settle(empty_house, client, "eval-1", COURSE, Watching())
+
+
+@pytest.mark.parametrize(
+    ("opened", "said"),
+    [
+        ("scripted:small", "policy (scripted:small)"),
+        ("transformers:0123456789ab", "FLYWHEEL_MODEL=transformers:FOLDER flywheel run --executor policy"),
+        ("scripted:large", None),
+        (None, None),
+    ],
+)
+def test_an_evaluation_of_the_same_executor_with_another_model_is_refused_where_its_model_is_recorded(
+    client: EnvClient, empty_house: House, opened: str | None, said: str | None
+) -> None:
+    frozen = freeze_benchmark(
+        first_benchmark_name("marketplace"), "marketplace", without_plans([template()]), [9_000], [10_000], 1
+    )
+    freeze_into(empty_house.store, frozen, "controller")
+    named = {"executor": "policy", "model": opened}
+    open_evaluation(empty_house.store, "eval-1", frozen, PRESENT, BY_HAND, COURSE.rules, "controller", **named)  # type: ignore[arg-type]
+    policy = PolicyExecutor(Scripted(["no action"] * 100, name="large"))
+    with pytest.raises(BlobMissing if said is None else OtherExecutor) as refused:  # not refused, it reads the memories
+        play_and_settle(empty_house, client, "eval-1", COURSE, Watching(), policy)
+    assert (said or "") in str(refused.value)
 
 
 def test_a_log_that_was_begun_says_what_is_next_on_postgres_as_in_memory(client: EnvClient, house: House) -> None:

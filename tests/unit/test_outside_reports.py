@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.executors.executor import Execution
-from agents.executors.outside.agent_spec import read_agent
+from agents.executors.outside.agent_spec import agent_options, model_in, read_agent
 from agents.executors.outside.errors import BadAgent
 from agents.executors.outside.executor import AgentExecutor
 from agents.executors.outside.reports import LONGEST, read_report
@@ -39,6 +39,25 @@ BAD = {
     "command:sh -c 'x": "quotes do not match",
     f"command:sh {'x' * 200}": "characters",
 }
+
+
+NAMES = ("openai:my-model", "openai:org/A model of 8B", "transformers:0123456789ab", "anthropic:" + "x" * 200)
+
+
+@pytest.mark.parametrize("by_proxy", [False, True])
+@pytest.mark.parametrize("text", ["python:mine:play", f"command:sh agent.js {'x' * 100} python:play"])
+def test_an_agent_before_a_model_is_another_agent_whose_options_and_model_can_be_read(
+    folder: Path, text: str, by_proxy: bool
+) -> None:
+    alone = read_agent(text, folder, by_proxy=by_proxy)
+    assert model_in(alone.text) == ""
+    agents = [alone, *map(alone.with_model, NAMES)]
+    assert len({each.recorded_name for each in agents}) == len(agents)
+    assert {agent_options(each.text) for each in agents} == {agent_options(alone.text)}
+    assert all(len(each.text) <= 200 for each in agents)
+    assert [model_in(each.text) for each in agents[1:4]] == [NAMES[0], "openai:org/A_model_of_8B", NAMES[2]]
+    for each in agents:
+        each.refuse_changed()
 
 
 @pytest.mark.parametrize(("text", "said"), BAD.items())
