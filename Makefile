@@ -149,7 +149,7 @@ bench-evidence: .venv/.dev ## the rules that promote, demote and allocate, where
 	@.gepa-venv/bin/python -m pip install --quiet --requirement requirements/gepa.txt
 	@touch $@
 
-bench-instruction: .venv/.dev ## the search for an instruction by trials beside the library gepa, with as many runs (ARGS=--quick for a trial)
+bench-instruction: .venv/.dev ## the search for an instruction by trials beside the library gepa, within equal runs, calls and tokens (ARGS=--quick for a trial)
 	@$(MAKE) -s .gepa-venv/.ready || echo "the library to compare with cannot be installed; its arm is left out"
 	@$(BIN)/python -m benchmarks.instruction $(ARGS)
 

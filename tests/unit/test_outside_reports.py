@@ -45,7 +45,7 @@ NAMES = ("openai:my-model", "openai:org/A model of 8B", "transformers:0123456789
 
 
 @pytest.mark.parametrize("by_proxy", [False, True])
-@pytest.mark.parametrize("text", ["python:mine:play", f"command:sh agent.js {'x' * 100} python:play"])
+@pytest.mark.parametrize("text", ["python:mine:play", f"command:sh agent.js {'x' * 98} python:play"])
 def test_an_agent_before_a_model_is_another_agent_whose_options_and_model_can_be_read(
     folder: Path, text: str, by_proxy: bool
 ) -> None:
