@@ -64,8 +64,13 @@ def content_texts(content: Any) -> Iterator[str]:
     for block in content if isinstance(content, list) else ():
         if isinstance(block, str):
             yield block
-        elif isinstance(block, dict) and block.get("type") in {"text", "tool_result"}:
-            yield from content_texts(block.get("text") if block["type"] == "text" else block.get("content"))
+        elif isinstance(block, dict) and block.get("type") == "text":
+            yield from (text for text in (block.get("text"),) if isinstance(text, str))
+        elif isinstance(block, dict) and block.get("type") == "tool_result":
+            given = block.get("content")
+            nested = given if isinstance(given, list) else [{"type": "text", "text": given}]
+            texts = (each.get("text") for each in nested if isinstance(each, dict) and each.get("type") == "text")
+            yield from (text for text in texts if isinstance(text, str))
 
 
 def _uses(message: Mapping[str, Any]) -> Iterator[ToolUse]:

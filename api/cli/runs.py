@@ -120,7 +120,7 @@ def show(
     with open_source(server, as_of) as source:
         found, events = whole_run(source, run)
         facts = reasons_left_out(source, found.run)
-        printed = last_printed(source, events)
+        printed = "" if as_json else last_printed(source, events)
     row = _row(found.run, found.reward)
     if as_json:
         emit_json({**row, "events": [event.model_dump(mode="json") for event in events]})

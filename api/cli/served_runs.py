@@ -81,9 +81,9 @@ def whole_run(source: Source, run: str) -> tuple[RunAnswer, list[Event]]:
 def last_printed(source: Source, events: Sequence[Event]) -> str:
     """The last that an agent of one's own printed, or the error that ended it, without signs that steer a terminal.
 
-    Empty if the run is of another executor, printed nothing or was erased.
+    Empty if the run is of another executor, printed nothing or was erased; why it cannot be read if it is damaged.
     """
-    from eventlog.errors import BlobErased
+    from eventlog.errors import BlobErased, FlywheelError
     from eventlog.events import RunStarted, StepTaken
     from projections.runs import is_agent
 
@@ -95,9 +95,11 @@ def last_printed(source: Source, events: Sequence[Event]) -> str:
         if isinstance(source, LogSource):
             body = source.house.blobs.get(last.observation).body
         else:
-            body = source.fetch(f"/v1/blobs/{last.observation}", {}, {}).content
+            body = source.fetch(f"/v1/blobs/{last.observation}", {}, {"as_of": None}).content
     except BlobErased:
         return ""
+    except FlywheelError as problem:
+        return f"it cannot be read: {problem}"
     text = body.decode("utf-8", "replace")[-MOST_PRINTED:]
     return "".join(sign for sign in text if sign in "\n\t" or not category(sign).startswith("C")).strip()
 

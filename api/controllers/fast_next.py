@@ -117,7 +117,9 @@ def _resume_begun(views: Views, sweeps: Sequence[SweepPlanned], site: str, execu
     for sweep in sweeps:
         if plays(executor, sweep) and pending_specs(views, sweep.specs, f"{sweep.sweep}__"):
             return Next("play_sweep", "a sweep was planned and has not ended", sweep=sweep)
-    begun = [each.evaluation for each in fast_evaluations(views, site, recorded_name(executor)) if each.is_open]
+    name, model = recorded_name(executor), recorded_as(executor)[1]
+    own = fast_evaluations(views, site, name)
+    begun = [each.evaluation for each in own if each.is_open and each.model in {None, model}]
     if not begun:
         return None
     first = min(begun, key=str.encode)
@@ -143,8 +145,7 @@ def _judged_memories(views: Views, site: str, executor: Executor, weights: str) 
     """Digests of the memories judged on a site. Void verdicts do not count.
 
     What was judged with an agent from outside says nothing of another agent, or of plans, and the other way round.
-    Where the executor plays by weights, what was judged with others than these says nothing either, and of a policy at
-    a server what was judged with another model.
+    What was judged with another model says nothing either, nor what was with other weights where these play.
     """
     own, name = evaluations_of(views, site), recorded_name(executor)
     is_ours = {each.evaluation for each in own if not is_agent(each.executor)}
@@ -152,7 +153,7 @@ def _judged_memories(views: Views, site: str, executor: Executor, weights: str) 
         is_ours = {each.evaluation for each in own if each.executor == name}
     if plays_weights(executor):
         is_ours &= {each.evaluation for each in own if each.weights == weights}
-    elif name in ADVISED:
+    if name in ADVISED:
         model = recorded_as(executor)[1]
         is_ours -= {each.evaluation for each in own if each.executor == name and each.model not in {None, model}}
     return (each.memory for each in own if each.decision != "void" and each.evaluation in is_ours)

@@ -19,7 +19,6 @@ from eventlog.events import (
     Artifact,
     BenchmarkFrozen,
     Decision,
-    EvaluationOpened,
     PieceKind,
     Rules,
     TaskPlan,
@@ -31,29 +30,30 @@ from gate.alpha import next_alpha
 from gate.errors import AlreadyOpened, AlreadySucceeded, ChampionMoved
 from gate.judge import judge
 from gate.jurisdiction import MissingVerdict, describe_missing_verdicts
-from gate.promote import STREAM, find_opening, open_evaluation, settle_evaluation
+from gate.promote import STREAM, open_evaluation, settle_evaluation
 from gate.renewal import newest_successor
 from gate.units import order_anew
 from projections.alpha import ALPHA
 from projections.benchmarks import BENCHMARKS
 from projections.engine.views import PostgresViews, Views
-from projections.runs import PLANLESS, is_agent
+from projections.evaluations import EVALUATIONS
+from projections.runs import PLANLESS
 from projections.verdicts import VERDICTS, VerdictState
 
 from ..course import CONTROLLER, Course
 from ..environments.suites import pinned_operations, suite_learned_on, suite_of_log
-from ..errors import OtherExecutor
 from ..house import House
 from ..queries.benchmarks import refuse_small_benchmark
 from ..queries.champion import present_champion
 from ..queries.facts import require
 from ..reporter import Reporter
-from ..sweeps.executors import audience_of, describe_executor, model_variable, options_of, recorded_as
+from ..sweeps.executors import audience_of, recorded_as
 from ..sweeps.jobs import pieces_of
 from ..sweeps.models import agent_model
 from .arms import Sides, sides
 from .jurisdiction import refuse_elsewhere, scope_to_site, verdicts_waited_for
 from .play import Match, play_arms
+from .players import refuse_other_player
 
 
 def challenge(
@@ -77,7 +77,7 @@ def challenge(
     name, model = recorded_as(executor)
     present = present_champion(house.views()).pointed_artifact()
     refuse_unserved(executor, (present, challenger))
-    under_way = _under_way(house.views(), benchmark, (present, challenger), rules, name)
+    under_way = _under_way(house.views(), benchmark, (present, challenger), rules, (name, model))
     if under_way is not None:
         return under_way
     newest = newest_successor(house.views().find(BENCHMARKS), benchmark.benchmark)
@@ -111,17 +111,23 @@ def challenge(
 
 
 def _under_way(
-    views: Views, benchmark: BenchmarkFrozen, artifacts: tuple[Artifact, Artifact], rules: Rules, executor: str | None
+    views: Views,
+    benchmark: BenchmarkFrozen,
+    artifacts: tuple[Artifact, Artifact],
+    rules: Rules,
+    player: tuple[str | None, str | None],
 ) -> str | None:
-    """Name of an open evaluation with the same arguments and no verdict, if any.
+    """Name of an open evaluation with the same arguments and no verdict, if any; `player` is executor and model.
 
     Where each challenger has an order of its own, the recorded seed is that order's, and it is not compared.
     """
-    wanted = (benchmark.digest, artifacts, order_anew(rules, benchmark, 0), executor)
+    wanted = (benchmark.digest, artifacts, order_anew(rules, benchmark, 0), player[0])
+    known = views.get(EVALUATIONS, benchmark.digest)
+    models = {} if known is None else {each.evaluation: each.model for each in known.evaluations}
     for key, state in views.find(VERDICTS).items():
         opened_under = order_anew(state.opening_rules(), benchmark, 0)
         found = (state.benchmark_digest, state.artifacts(), opened_under, state.executor)
-        if state.decision is None and found == wanted:
+        if state.decision is None and found == wanted and models.get(key) in {None, player[1]}:
             return key
     return None
 
@@ -188,7 +194,7 @@ def play_and_settle(
     The verdict is void if the judged champion is no longer champion. Raises OtherExecutor if the evaluation was opened
     for another executor, and what refuse_unserved raises: the settings may be others than when it was opened.
     """
-    opened = _refuse_other(house, evaluation, executor)
+    opened = refuse_other_player(house, evaluation, executor)
     refuse_unserved(executor, (opened.champion, opened.challenger))
     state = require(house.views().get(VERDICTS, evaluation))
     benchmark = _benchmark(house.views(), state)
@@ -197,37 +203,6 @@ def play_and_settle(
     decision, waits = _settle(house, evaluation)
     told = f"; the champion waits for a verdict of {describe_missing_verdicts(waits)}" if waits else ""
     return f"{evaluation} was decided: {decision}{told}"
-
-
-def _refuse_other(house: House, evaluation: str, executor: Executor) -> EvaluationOpened:
-    """Return how it was opened, and raise OtherExecutor if that was for another executor or for another model of it.
-
-    One must play both arms. Evaluations of before models were recorded are played by any.
-    """
-    opened, (name, model) = find_opening(house.store, evaluation), recorded_as(executor)
-    is_other_model = opened.model not in {None, model}
-    if opened.executor != name or is_other_model:
-        raise OtherExecutor(
-            what=f"The evaluation {evaluation}",
-            expected=_describe_player(opened.executor, opened.model if is_other_model else None),
-            actual=_describe_player(name, model if is_other_model else None),
-            way_out=f"Run `{model_variable(opened) if is_other_model else ''}flywheel run {_options_of_loop(opened)}`.",
-        )
-    return opened
-
-
-def _describe_player(executor: str | None, model: str | None) -> str:
-    named = describe_executor(executor)
-    return named if model is None else f"{named} ({model})"
-
-
-def _options_of_loop(opened: EvaluationOpened) -> str:
-    """Options of the loop that opened an evaluation: the slow one trained its challenger, the fast one taught it."""
-    if opened.champion.weights == opened.challenger.weights:
-        return options_of(opened)
-    if is_agent(opened.executor):
-        return f"--loop slow {options_of(opened)} --base FOLDER"
-    return "--loop slow" if opened.executor in PLANLESS else options_of(opened)
 
 
 def _settle(house: House, evaluation: str) -> tuple[Decision, tuple[MissingVerdict, ...]]:

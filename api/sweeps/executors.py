@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from agents.envs.contract import Instance
 from agents.envs.episodes.environment import EpisodeEnvironment
@@ -171,6 +172,9 @@ def _looking_policy(settings: Settings, model: str | None, inside: Inside | None
         yield PolicyExecutor(asked, "screenshot", open_window, wording=settings.policy_wording)
 
 
+_SHORTENED: Final = re.compile(r"~[0-9a-f]{12}$")
+
+
 def inspector_of(executor: Executor) -> Inspectors:
     """Factory of the inspector with which recovery looks at the instance of a failed run."""
     return executor.inspectors() if isinstance(executor, Inspecting) else HttpInspector
@@ -228,11 +232,15 @@ def worker_of(sweep: SweepPlanned) -> str:
 
 
 def model_variable(planned: SweepPlanned | EvaluationOpened) -> str:
-    """The variable that names the recorded model, with a space after it; empty if there is no model."""
+    """The variable that names the recorded model, with a space after it; empty if there is no model.
+
+    An agent's may be recorded shortened: then MODEL stands for it.
+    """
     recorded = planned.model or ""
     model = model_in(recorded) if is_agent(planned.executor) else recorded
     variable = "FLYWHEEL_REMOTE_MODEL" if planned.executor == REMOTE else "FLYWHEEL_MODEL"
-    return f"{variable}={shlex.quote(_without_api(model))} " if model else ""
+    named = "MODEL" if is_agent(planned.executor) and _SHORTENED.search(model) else _without_api(model)
+    return f"{variable}={shlex.quote(named)} " if model else ""
 
 
 def _without_api(model: str) -> str:

@@ -156,7 +156,8 @@ def measure(house: House, case: Case, lessons: str, kinds: frozenset[PieceKind],
 def decided_candidacies(house: House, kinds: Iterable[PieceKind]) -> tuple[int, int]:
     """Candidacies of pieces of these kinds that trials decided, and how many of them ended in a promotion.
 
-    A piece that is brought back has another candidacy. One without a trial, and one that is not decided, is left out.
+    Those of the whole project are counted. A piece that is brought back has another candidacy. One without a trial, and
+    one that is not decided, is left out.
     """
     found = list[bool]()
     for kind in sorted(kinds):

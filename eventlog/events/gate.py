@@ -215,7 +215,7 @@ class TaskPlan(FrozenModel):
 class EvaluationOpened(Event):
     """Two artifacts will play a benchmark under these rules, both with the same `executor` (None: plans over HTTP).
 
-    `model` is the executor's model, or what an agent is (None: it has none, or the log is of before it was recorded).
+    `model` is the executor's model, or what an agent is (None: it names none, or the log is of before it was recorded).
 
     `challenge` is the evaluation's number on the benchmark, counted from 1. Opening the evaluation spends `alpha`,
     whatever its verdict. `suite` holds the plan of every template, for executors that follow plans. `suite_version` is

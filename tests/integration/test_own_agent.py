@@ -244,6 +244,8 @@ def test_the_error_that_ended_an_agent_is_shown_with_its_run_and_steers_no_termi
     monkeypatch.setenv("FLYWHEEL_TOKEN", issue(empty_house.store, "reader", "test"))
     with served_app(empty_house) as url:
         assert flywheel("runs", "show", run, "--server", url)[1] == out
+        head = str(int(empty_house.views().upto))
+        assert flywheel("runs", "show", run, "--server", url, "--as-of", head)[1] == out
 
 
 def test_what_excludes_an_agent_of_ones_own_is_refused_before_anything_is_recorded(

@@ -26,11 +26,11 @@ PROXY: Final = "advice=proxy "
 
 PYTHON: Final = "python:"
 COMMAND: Final = "command:"
-LONGEST: Final = 130
+LONGEST: Final = 160
 """Most characters of the option, because sweeps record it with the names before it."""
 
-LONGEST_MODEL: Final = 55
-"""Most characters of the name of its model that are recorded; a longer one ends in its digest."""
+LONGEST_RECORDED: Final = 200
+"""Most characters of the option with the name of its model before it, and PROXY."""
 
 _FORMS: Final = "python:MODULE:FUNCTION or command:PROGRAM ARGUMENTS"
 _TASK_PROGRAM: Final = Path(__file__).with_name("task.py")
@@ -62,7 +62,7 @@ class AgentSpec:
 
         The model is at a server, or a base in this process.
         """
-        text = f"{_short('_'.join(name.split()))} {self.text}"
+        text = f"{_short(name, LONGEST_RECORDED - 1 - len(self.text))} {self.text}"
         return replace(self, text=text, digest=_digest(text, self.files))
 
     def refuse_changed(self) -> None:
@@ -98,9 +98,11 @@ def model_in(recorded: str) -> str:
     return "" if found is None else found[0]
 
 
-def _short(name: str) -> str:
+def _short(name: str, room: int) -> str:
+    """A name as one word of at most so many characters. Where it is another one it ends in the digest of the name."""
+    word = "_".join(name.split())
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-    return name if len(name) <= LONGEST_MODEL else f"{name[: LONGEST_MODEL - 13]}~{digest}"
+    return name if word == name and len(name) <= room else f"{word[: room - 13]}~{digest}"
 
 
 def _function(text: str, folder: Path) -> tuple[tuple[str, ...], tuple[Path, ...]]:
