@@ -14,6 +14,7 @@ from agents.executors.outside.executor import AgentExecutor
 from agents.executors.outside.fence import fence_words
 from agents.executors.outside.task_facts import AgentLimits
 from agents.executors.policy import Opening
+from agents.models.model import Model, WithoutLogprobs
 
 from ..errors import NoModel
 from ..serving.run_endpoint import open_endpoint
@@ -53,9 +54,19 @@ def agent_executor(
             agent=agent.with_model(models.base or f"{settings.model_api}:{models.name}"),
             opening=endpoint.open_run,
             load=models.load,
-            server=partial(agent_model, settings, model) if models.base is None else None,
+            server=partial(_model_asked_first, settings, model) if models.base is None else None,
             offers_logprobs=models.offers_logprobs,
         )
+
+
+@contextmanager
+def _model_asked_first(settings: Settings, model: str | None) -> Iterator[Model]:
+    """The model server as it is asked one question first. Logprobs are asked for only where it loads checkpoints.
+
+    Calls of other servers are trained on by nobody, so what an agent asks of them is its own affair.
+    """
+    with agent_model(settings, model) as asked:
+        yield asked if settings.model_base is not None else WithoutLogprobs(asked)
 
 
 def without_model(agent: AgentSpec, settings: Settings, surfaces: Opening | None = None) -> AgentExecutor:

@@ -38,7 +38,7 @@ def ask_first(executor: Executor, may_lack: Callable[[LogprobsMissing], bool]) -
         return replace(executor, lacks_logprobs=not _answers_whole(executor.model, "text", may_lack))
     if isinstance(executor, AgentExecutor) and executor.server is not None:
         with executor.server() as model:
-            _answers_whole(WithoutLogprobs(model), None, may_lack)  # what an agent asks is its own affair
+            _answers_whole(model, None, may_lack)
     return executor
 
 

@@ -56,8 +56,8 @@ def name_base(monkeypatch: pytest.MonkeyPatch, *, loads: bool) -> None:
 
 @pytest.mark.parametrize(
     ("words", "loads"),
-    [(RUN, False), (GATE, False), (AGENT, False), (RUN, True), (GATE, True), (AGENT, True)],
-    ids=["run", "gate", "agent", "run-loads", "gate-loads", "agent-loads"],
+    [(RUN, False), (GATE, False), (RUN, True), (GATE, True), (AGENT, True)],
+    ids=["run", "gate", "run-loads", "gate-loads", "agent-loads"],
 )
 def test_an_endpoint_without_logprobs_is_said_once_before_a_run_is_lost(
     words: tuple[str, ...],
@@ -75,6 +75,20 @@ def test_an_endpoint_without_logprobs_is_said_once_before_a_run_is_lost(
     code, _, err = flywheel(*words, *asked[1])
     assert (code, err.count("returned no logprobs"), "FLYWHEEL_MODEL_LOGPROBS=false" in err) == (1, 1, True), err
     assert (len(asked[0].asked), house.store.head()) == (1, head)
+
+
+def test_the_server_of_an_agent_is_asked_for_no_logprobs_unless_it_loads_checkpoints(
+    flywheel: Flywheel,
+    asked: tuple[ModelServer, tuple[str, ...]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_agents(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Controller, "run", lambda _controller: "seen")
+    code, _, err = flywheel(*AGENT, *asked[1])
+    assert (code, "logprobs" in err) == (0, False), err
+    assert [call.body.get("logprobs") for call in asked[0].asked] == [None]
 
 
 @pytest.mark.parametrize("loads", [False, True])
