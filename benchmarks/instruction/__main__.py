@@ -78,7 +78,7 @@ READING: Final = 2
 QUICK: Final = Sizes(
     2, (Budget("runs", 120), Budget("calls", 800), Budget("tokens", 1_500_000)), instances=30, val=8, sealed=8
 )
-LOCAL: Final = Sizes(3, (Budget("runs", 200),))
+LOCAL: Final = Sizes(3, (Budget("runs", 200), Budget("calls", 24), Budget("tokens", 25_000)))
 """With a language model, whose calls and tokens alone are counted."""
 
 
@@ -125,7 +125,9 @@ def main(
 ) -> None:
     """Search on each site by both, and print what each found. With `--base` a call goes on from the last one."""
     began, sizes = time.perf_counter(), QUICK if quick else Sizes() if base is None else LOCAL
-    budgets = (Budget("runs", runs),) if runs else sizes.budgets if base is None else sizes.budgets[:1]
+    if base is not None:
+        sizes = replace(sizes, budgets=LOCAL.budgets)
+    budgets = (Budget("runs", runs),) if runs else sizes.budgets
     sizes = replace(sizes, searches=searches or sizes.searches, budgets=budgets)
     peer = python if python.exists() else None
     with own_server() as server:
