@@ -30,9 +30,10 @@ def refuse_other_player(house: House, evaluation: str, executor: Executor) -> Ev
 
 
 def _command(opened: EvaluationOpened, *, with_model: bool) -> str:
-    """The command that goes on with an evaluation: of other weights by its model that of the gate.
+    """The command that goes on with an evaluation.
 
-    The slow loop trains its challenger and serves a base of its own, the fast one gave it memory.
+    If the arms have the same weights, the fast loop opened it, else the slow one. That one serves a base of its own, so
+    where the model has to be another one (`with_model`), `flywheel gate run` goes on.
     """
     options, model = options_of(opened), model_variable(opened) if with_model else ""
     if opened.champion.weights == opened.challenger.weights:

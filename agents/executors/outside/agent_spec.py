@@ -99,7 +99,7 @@ def model_in(recorded: str) -> str:
 
 
 def _short(name: str, room: int) -> str:
-    """A name as one word of at most so many characters. Where it is another one it ends in the digest of the name."""
+    """A name as one word of at most so many characters. If it had to be changed, it ends in the digest of the name."""
     word = "_".join(name.split())
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
     return name if word == name and len(name) <= room else f"{word[: room - 13]}~{digest}"
